@@ -6,7 +6,7 @@ use crate::Result;
 /// is no such position.
 ///
 /// `predicate` must return true up to some position, and false after that.
-pub(crate) fn last_where(
+pub(crate) fn last_position_where(
     mut low: i64,
     mut high: i64,
     mut predicate: impl FnMut(i64) -> Result<bool>,
@@ -31,7 +31,7 @@ mod tests {
         for (low, high) in [(0, 0), (0, 1), (4, 21), (i64::MAX - 3, i64::MAX)] {
             for last in low..=high {
                 let mut steps = 0;
-                let found = last_where(low, high, |position| {
+                let found = last_position_where(low, high, |position| {
                     assert!(position > low && position <= high);
                     steps += 1;
                     Ok(position <= last)

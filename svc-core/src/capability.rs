@@ -125,7 +125,7 @@ impl Capabilities {
     }
 
     /// Returns the capabilities of an anonymous caller in a workspace whose public channels are open to all.
-    pub fn of_anonymous() -> Self {
+    pub fn for_anonymous() -> Self {
         [Capability::WorkspaceRead, Capability::SearchQuery].into_iter().collect()
     }
 
@@ -353,7 +353,7 @@ impl Needs {
     }
 
     /// Returns whether a caller with the rights `held` meets the requirement.
-    pub fn satisfied_by(self, held: impl Into<Rights>) -> bool {
+    pub fn is_satisfied_by(self, held: impl Into<Rights>) -> bool {
         let held = held.into();
         match self {
             Self::Nothing | Self::AnyCredential => true,
@@ -367,7 +367,7 @@ impl Needs {
     }
 
     /// Returns whether some capability alone meets the requirement.
-    pub fn names_a_capability(self) -> bool {
+    pub fn is_satisfied_by_a_capability(self) -> bool {
         matches!(self, Self::OneOf(any) if any.capabilities != Capabilities::NONE)
     }
 
@@ -406,9 +406,11 @@ mod tests {
         let admin: Capabilities = [Capability::TokenAdmin].into_iter().collect();
         let peer: Rights = [Right::Peer].into_iter().collect();
         let session = Rights::from(CapabilitySet::AgentWorker.capabilities()).with(Right::Session);
-        assert!(both.satisfied_by(admin) && both.satisfied_by(peer) && !both.satisfied_by(session));
-        assert!(both.names(Right::Peer) && !both.names(Right::Session) && both.names_a_capability());
-        assert!(!Needs::one_of(&[Right::Session]).names_a_capability());
-        assert!(Needs::one_of(&[Right::Session]).satisfied_by(session));
+        assert!(both.is_satisfied_by(admin) && both.is_satisfied_by(peer) && !both.is_satisfied_by(session));
+        assert!(
+            both.names(Right::Peer) && !both.names(Right::Session) && both.is_satisfied_by_a_capability()
+        );
+        assert!(!Needs::one_of(&[Right::Session]).is_satisfied_by_a_capability());
+        assert!(Needs::one_of(&[Right::Session]).is_satisfied_by(session));
     }
 }

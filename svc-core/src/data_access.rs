@@ -86,7 +86,7 @@ fn set_group_like(path: &Path, reference: &Path) -> io::Result<()> {
 /// Changes the group of SQLite's files beside a database to the group of the database.
 ///
 /// SQLite does this itself only as root.
-pub(crate) fn share_beside(database: &Path) -> io::Result<()> {
+pub(crate) fn share_sqlite_files(database: &Path) -> io::Result<()> {
     if database.metadata()?.mode() & 0o020 == 0 {
         return Ok(());
     }

@@ -62,7 +62,7 @@ const SPOOL_FOLDER: &str = "spool";
 
 /// Returns the folder for temporary files, which is in the data folder if that folder exists.
 pub(crate) fn spool_folder(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join(SPOOL_FOLDER) } else { crate::spool::default_folder() }
+    if path.is_dir() { path.join(SPOOL_FOLDER) } else { crate::spool::default_spool_folder() }
 }
 
 /// The write permission bits of owner, group and others.
@@ -76,7 +76,11 @@ const LOST_AND_FOUND: &str = "lost+found";
 ///
 /// Checks the folder `path`, its contents, and `secrets`. Missing files are ignored. In the folder, the
 /// folder's group may have access; any other group counts as other users.
-pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAccess) -> Result<Vec<PathBuf>> {
+pub(crate) fn check_access_of_others(
+    path: &Path,
+    secrets: &[PathBuf],
+    access: DataAccess,
+) -> Result<Vec<PathBuf>> {
     let within = [KEYS, ENV_FILE, DATABASE, DATABASE_WAL].map(|name| path.join(name));
     let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
     let mut writable = Vec::new();
@@ -257,7 +261,7 @@ impl DataDir {
         let is_ours = |name: std::ffi::OsString| name != LOST_AND_FOUND;
         let is_used = entries.any(|entry| entry.is_ok_and(|entry| is_ours(entry.file_name())));
         if !self.has_file(SETUP_MARKER) && is_used {
-            return open_to_others(&self.path, &[], access).map(|_| None);
+            return check_access_of_others(&self.path, &[], access).map(|_| None);
         }
         let narrowed = Permissions::from_mode(access.restricted_mode(before.mode()));
         match std::fs::set_permissions(&self.path, narrowed) {
@@ -346,7 +350,7 @@ impl UnfinishedSetup {
     /// Creates the file of the SQLite database, empty and accessible only by the owner.
     ///
     /// SQLite's other files inherit the mode of this file.
-    pub fn make_database(&mut self) -> Result<()> {
+    pub fn create_database_file(&mut self) -> Result<()> {
         self.create_missing_file(DataDir::database(&self.dir.path), "")
     }
 
@@ -628,7 +632,7 @@ mod tests {
         std::fs::write(root.path().join(DATABASE), "").unwrap();
         chmod(&root.path().join(DATABASE), 0o600);
         let secret = root.path().join("keys/content.kek");
-        let open = || open_to_others(root.path(), std::slice::from_ref(&secret), DataAccess::Owner);
+        let open = || check_access_of_others(root.path(), std::slice::from_ref(&secret), DataAccess::Owner);
         assert!(open().unwrap().is_empty());
         let parts = ["", KEYS, ENV_FILE, DATABASE, "keys/content.kek"].map(|name| root.path().join(name));
         for part in &parts {
@@ -653,7 +657,9 @@ mod tests {
             }
             chmod(part, before);
         }
-        assert!(open_to_others(&root.path().join("nowhere"), &[], DataAccess::Owner).unwrap().is_empty());
+        assert!(
+            check_access_of_others(&root.path().join("nowhere"), &[], DataAccess::Owner).unwrap().is_empty()
+        );
     }
 
     #[test]
@@ -691,7 +697,7 @@ mod tests {
         chmod(root.path(), 0o2777);
         std::fs::create_dir(root.path().join(LOST_AND_FOUND)).unwrap();
         let mut setup = DataDir::create(root.path(), DataAccess::Group, &Entropy::System).unwrap();
-        setup.make_database().unwrap();
+        setup.create_database_file().unwrap();
         setup.finish().unwrap();
         let all = |path: &Path| path.metadata().unwrap().mode() & 0o7777;
         assert_eq!(all(root.path()), 0o2770, "others were shut out, and it is still set-group-id");
@@ -701,7 +707,7 @@ mod tests {
         }
         pass_of_kubelet(root.path());
         let secret = root.path().join("keys/content.kek");
-        let open = |access| open_to_others(root.path(), std::slice::from_ref(&secret), access);
+        let open = |access| check_access_of_others(root.path(), std::slice::from_ref(&secret), access);
         assert!(open(DataAccess::Group).unwrap().is_empty());
         let refused = open(DataAccess::Owner).unwrap_err();
         for wanted in ["SVC_DATA_GROUP_ACCESS=1", "mode 2770", "owner 0", "`chmod go-w "] {
@@ -733,7 +739,10 @@ mod tests {
         let elsewhere = tempfile::NamedTempFile::new().unwrap();
         chmod(elsewhere.path(), 0o660);
         let secrets = [elsewhere.path().to_owned()];
-        assert!(open_to_others(root.path(), &secrets, DataAccess::Group).is_err(), "only in the folder");
+        assert!(
+            check_access_of_others(root.path(), &secrets, DataAccess::Group).is_err(),
+            "only in the folder"
+        );
     }
 
     #[test]

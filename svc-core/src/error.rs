@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::text::{shortened, without_secrets};
+use crate::text::{redact_secrets, shortened};
 pub use exit::EXIT_CODES;
 pub use problem::{Problem, ProblemType};
 
@@ -341,7 +341,7 @@ impl Error {
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
-            detail: without_secrets(shortened(detail.into())),
+            detail: redact_secrets(shortened(detail.into())),
             extra: Map::new(),
             next: None,
             room_lsn: None,
@@ -363,7 +363,7 @@ impl Error {
 
     /// Creates an error for several fields of an input. `detail` describes the fault in these fields.
     pub fn in_fields(fields: &[&str], detail: impl Into<Cow<'static, str>>) -> Self {
-        let detail = without_secrets(shortened(detail.into()));
+        let detail = redact_secrets(shortened(detail.into()));
         let names: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
         let faults: Vec<Value> =
             fields.iter().map(|field| json!({"field": field, "detail": detail})).collect();
@@ -423,7 +423,7 @@ impl Error {
 
     /// Prefixes the error's `link` with the URL of the service, if the link is only a path.
     #[must_use]
-    pub fn linked_at(mut self, service: &str) -> Self {
+    pub fn with_link_base(mut self, service: &str) -> Self {
         let url = self.extra.get_mut("link").and_then(|link| link.get_mut("url"));
         if let Some(Value::String(url)) =
             url.filter(|url| url.as_str().is_some_and(|url| url.starts_with('/')))
@@ -441,7 +441,7 @@ impl Error {
     }
 
     /// Records, in a failure of the service, that a step of the change was already committed.
-    pub(crate) fn within_change(self) -> Self {
+    pub(crate) fn with_incomplete_change(self) -> Self {
         if !matches!(self.code, Code::Unavailable | Code::Overloaded | Code::Closing) {
             return self;
         }
@@ -460,7 +460,7 @@ impl Error {
     }
 
     /// Adds the last position in the log of the caller's workspace, once the caller is known.
-    pub(crate) fn seen_at(self, room_lsn: Option<i64>) -> Self {
+    pub(crate) fn with_log_position(self, room_lsn: Option<i64>) -> Self {
         Self { room_lsn, ..self }
     }
 
@@ -501,7 +501,7 @@ impl Error {
 }
 
 /// Returns whether an I/O operation failed because the disk has no space for the data.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 

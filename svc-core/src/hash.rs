@@ -12,19 +12,19 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// Formats a hash in its wire form: `sha256:<hex>`.
-pub fn hash_text(hash: &[u8; 32]) -> String {
+pub fn format_hash(hash: &[u8; 32]) -> String {
     let mut text = String::with_capacity(71);
     push_hash(&mut text, hash);
     text
 }
 
-/// Parses a hash in the form of [`hash_text`].
+/// Parses a hash in the form of [`format_hash`].
 pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
     let bytes = hex::decode(text.strip_prefix("sha256:")?).ok()?;
     bytes.try_into().ok()
 }
 
-/// Appends a hash in the form of [`hash_text`] to `out`.
+/// Appends a hash in the form of [`format_hash`] to `out`.
 pub(crate) fn push_hash(out: &mut String, hash: &[u8; 32]) {
     out.push_str("sha256:");
     let mut digits = [0; 64];
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_hash_is_read_as_it_was_written() {
         let hash = sha256(b"abc");
-        let text = hash_text(&hash);
+        let text = format_hash(&hash);
         // FIPS 180-2, appendix B.1.
         assert!(text.starts_with("sha256:ba7816bf") && text.len() == 71, "{text}");
         assert_eq!(parse_hash(&text), Some(hash));

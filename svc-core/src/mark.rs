@@ -4,12 +4,12 @@
 const MARK: &str = "\u{feff}";
 
 /// Returns a text without a byte order mark at its beginning. A second mark is kept as part of the text.
-pub fn without_mark(text: &str) -> &str {
+pub fn strip_byte_order_mark(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// Returns the bytes of a text without a byte order mark at the beginning, as [`without_mark`] does.
-pub fn without_mark_bytes(text: &[u8]) -> &[u8] {
+/// Returns the bytes of a text without a byte order mark at the beginning, as [`strip_byte_order_mark`] does.
+pub fn strip_byte_order_mark_bytes(text: &[u8]) -> &[u8] {
     text.strip_prefix(MARK.as_bytes()).unwrap_or(text)
 }
 
@@ -26,9 +26,9 @@ mod tests {
             ("\u{feff}", ""),
             ("", ""),
         ] {
-            assert_eq!(without_mark(text), rest, "{text:?}");
-            assert_eq!(without_mark_bytes(text.as_bytes()), rest.as_bytes(), "{text:?}");
+            assert_eq!(strip_byte_order_mark(text), rest, "{text:?}");
+            assert_eq!(strip_byte_order_mark_bytes(text.as_bytes()), rest.as_bytes(), "{text:?}");
         }
-        assert_eq!(without_mark_bytes(b"\xef\xbb{}"), b"\xef\xbb{}");
+        assert_eq!(strip_byte_order_mark_bytes(b"\xef\xbb{}"), b"\xef\xbb{}");
     }
 }

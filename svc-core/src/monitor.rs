@@ -60,7 +60,7 @@ impl<T> Monitor<T> {
 }
 
 impl<T: Send> Sleeper for Monitor<T> {
-    fn clock_moved(&self) {
+    fn on_clock_moved(&self) {
         // The lock prevents a thread from reading the clock before it moves and starting to wait afterwards.
         let _guard = self.lock();
         self.changed.notify_all();

@@ -19,7 +19,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_DEFAULT_MCP, PAGE_MAX, PAGE_SCAN_MAX};
 use crate::schema::brief;
-use crate::store::budget::{ReadBudget, too_expensive};
+use crate::store::budget::{ReadBudget, too_expensive_error};
 use crate::store::{Conn, FromRow, Row, ToParam};
 use crate::text::{Count, described};
 pub(crate) use cursor::{CURSORS, with_cursors};
@@ -75,7 +75,7 @@ impl<T> PageRows<T> {
         let rows: Vec<T> = rows.iter_mut().map(T::from_row).collect::<Result<_>>()?;
         let budget = conn.budget().cloned();
         if is_late && let Some(budget) = &budget {
-            budget.complete_page();
+            budget.extend_for_page();
         }
         Ok(Self { rows, has_more: weight >= PAGE_BYTES || is_late, is_late, budget })
     }
@@ -96,10 +96,10 @@ impl<T> PageRows<T> {
 /// Returns whether a page must end now, because its time is used up.
 ///
 /// If so, the page gets another half of the budget to complete its items.
-pub(crate) fn ends_now(budget: &ReadBudget) -> bool {
-    let ends = budget.is_page_over();
+pub(crate) fn must_end_page(budget: &ReadBudget) -> bool {
+    let ends = budget.is_page_time_used_up();
     if ends {
-        budget.complete_page();
+        budget.extend_for_page();
     }
     ends
 }
@@ -132,7 +132,7 @@ impl Limit {
     }
 
     /// Returns the limit for a page with up to `max_items` items, even if the caller requested more.
-    pub(crate) fn at_most(limit: Option<Self>, max_items: i64) -> Option<Self> {
+    pub(crate) fn capped(limit: Option<Self>, max_items: i64) -> Option<Self> {
         Self::new(limit.map_or(PAGE_DEFAULT, Self::get).min(max_items)).ok()
     }
 
@@ -275,7 +275,11 @@ impl<T, K: Position> Page<T, K> {
 
     /// Returns the items of this page, for a response without pages. Fails if the page ended early.
     pub fn into_items(self) -> Result<Vec<T>> {
-        if self.is_late { Err(too_expensive("not all rows were read in its time")) } else { Ok(self.items) }
+        if self.is_late {
+            Err(too_expensive_error("not all rows were read in its time"))
+        } else {
+            Ok(self.items)
+        }
     }
 
     /// Returns the cursor of the next page, if there is one.
@@ -303,7 +307,7 @@ impl<T, K: Position> Page<T, K> {
                 kept_at.extend(position);
             }
             if let Some(position) = position.filter(|_| place < last)
-                && budget.as_ref().is_some_and(ends_now)
+                && budget.as_ref().is_some_and(must_end_page)
             {
                 next_cursor = Some(Cursor(position));
                 is_late = true;
@@ -341,7 +345,7 @@ impl<T, K: Position> Page<T, K> {
         let mut rows = 0_usize;
         let mut left = items.into_iter();
         let is_full = |bytes, rows| bytes >= PAGE_BYTES || rows >= max_rows;
-        while !is_full(bytes, rows) && (filled.is_empty() || !budget.as_ref().is_some_and(ends_now)) {
+        while !is_full(bytes, rows) && (filled.is_empty() || !budget.as_ref().is_some_and(must_end_page)) {
             let Some(item) = left.next() else {
                 return Ok(Page { items: filled, next_cursor, positions, budget, is_late });
             };
@@ -389,7 +393,7 @@ impl<T> Page<T> {
     /// Creates a page with the rest of an entire list after the cursor, which is an index into the list.
     ///
     /// Use this function for lists that are not ordered by a position.
-    pub fn after_place(items: Vec<T>, cursor: Option<Cursor>) -> Self {
+    pub fn rest_after_index(items: Vec<T>, cursor: Option<Cursor>) -> Self {
         let skipped = usize::try_from(Cursor::after(cursor)).unwrap_or(usize::MAX);
         let items: Vec<T> = items.into_iter().skip(skipped).collect();
         let positions = (Cursor::after(cursor)..).skip(1).take(items.len()).collect();

@@ -54,7 +54,7 @@ pub(crate) fn default_is(word: &'static str) -> impl Transform {
 }
 
 /// Marks a field whose nested fields are documented by another tool.
-pub(crate) fn explained_elsewhere(schema: &mut Schema) {
+pub(crate) fn mark_explained_elsewhere(schema: &mut Schema) {
     annotation(EXPLAINED_ELSEWHERE, true).transform(schema);
 }
 

@@ -116,7 +116,7 @@ pub(crate) const DELETED_HANDLES: &str = "deleted:";
 const RESERVED_HANDLE_PREFIXES: [&str; 3] = [APP_HANDLES, "peer:", DELETED_HANDLES];
 
 /// Fails if a handle, in lower case, has a reserved prefix.
-pub(crate) fn check_not_reserved(handle: &str) -> Result<(), String> {
+pub(crate) fn check_handle_not_reserved(handle: &str) -> Result<(), String> {
     match RESERVED_HANDLE_PREFIXES.iter().find(|prefix| handle.starts_with(**prefix)) {
         None => Ok(()),
         Some(prefix) => Err(format!("handles that begin with {prefix:?} are reserved")),
@@ -127,7 +127,7 @@ impl<const MAX: usize> Handle<MAX> {
     /// Creates the handle after converting the text to lower case and checking it.
     pub fn new(text: &str) -> Result<Self, String> {
         let text = text.to_lowercase();
-        check_not_reserved(&text)?;
+        check_handle_not_reserved(&text)?;
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let fits = text.len() <= MAX
             && text.starts_with(plain)
@@ -441,7 +441,7 @@ const SECRET_MIN_CHARS: usize = 24;
 /// Removes secrets from a message.
 ///
 /// Callers may send a secret in the wrong field or path, and problems are logged.
-pub(crate) fn without_secrets(message: Cow<'static, str>) -> Cow<'static, str> {
+pub(crate) fn redact_secrets(message: Cow<'static, str>) -> Cow<'static, str> {
     if !message.contains(SECRET_PREFIX) {
         return message;
     }
@@ -530,7 +530,7 @@ mod tests {
             (format!("{secret} svc_share_{secret}"), "svc_... svc_..."),
             ("svc_session is a cookie".to_owned(), "svc_session is"),
         ] {
-            let kept = without_secrets(message.clone().into());
+            let kept = redact_secrets(message.clone().into());
             assert!(kept.contains(wanted) && !kept.contains("aB3"), "{message}: {kept}");
         }
     }

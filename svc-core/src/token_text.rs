@@ -3,7 +3,7 @@
 //! A token begins with `svc_` and contains only letters, digits, `_` and `-`, so none of these can be a
 //! token. Messages never repeat the text.
 
-use crate::mark::without_mark;
+use crate::mark::strip_byte_order_mark;
 
 const PLACEHOLDER: &str = "is a placeholder, such as ${SVC_TOKEN} or <your token>, that no program has \
     replaced: put the token itself there, which begins with svc_";
@@ -18,7 +18,7 @@ const QUOTATION_MARKS: [char; 9] =
 /// Returns a token without the characters that editors add around it: a byte order mark, spaces and line
 /// breaks.
 pub(crate) fn trimmed(text: &str) -> &str {
-    without_mark(text).trim()
+    strip_byte_order_mark(text).trim()
 }
 
 /// Returns the reason why a text cannot be a token, as the end of a sentence, or `None` if the text may be a

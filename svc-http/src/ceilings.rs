@@ -2,9 +2,9 @@
 
 use svc_core::limits::{
     CALLS_PREPARED_MAX, DELIVERY_BATCHES_MAX, FILES_READ_MAX, FILES_VERIFIED_MAX, LOOKUPS_MAX,
-    LOOKUPS_QUEUED_MAX, LOOKUPS_QUEUED_OF_ADDRESS_MAX, QUEUE_MAX, QUEUED_BYTES_MAX, READS_QUEUED_MAX,
-    RESOURCE_SUBSCRIPTIONS_MAX, SPOOL_MAX_BYTES, WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX, WAITS_MAX,
-    WAITS_OF_CLIENT_MAX,
+    LOOKUPS_QUEUED_MAX, LOOKUPS_QUEUED_PER_ADDRESS_MAX, QUEUE_MAX, QUEUED_BYTES_MAX, READS_QUEUED_MAX,
+    RESOURCE_SUBSCRIPTIONS_MAX, SPOOL_MAX_BYTES, WAITING_PER_CLIENT_MAX, WAITING_PER_WORKSPACE_MAX,
+    WAITS_MAX, WAITS_PER_CLIENT_MAX,
 };
 
 use crate::connection::STREAMS_MAX;
@@ -71,7 +71,7 @@ fn expected_rows() -> Vec<String> {
         row("MCP sessions of one credential", &count(sessions::CREDENTIAL_SESSIONS_MAX), NONE, NONE),
         row("Unanswered requests of one MCP session", &count(sessions::ANSWERS_MAX), NONE, NONE),
         row("Resources that one token subscribes to", &count(RESOURCE_SUBSCRIPTIONS_MAX), NONE, NONE),
-        row("Parked waits", &count(WAITS_MAX), SHARE, &share_and(&count(WAITS_OF_CLIENT_MAX))),
+        row("Parked waits", &count(WAITS_MAX), SHARE, &share_and(&count(WAITS_PER_CLIENT_MAX))),
         row("Connections", &count(connections), NONE, &count(of_address)),
         row("HTTP/2 requests of one connection", &count(STREAMS_MAX), NONE, NONE),
         row("HTTP/2 requests, token not verified", NONE, NONE, &count(UNVERIFIED_MAX)),
@@ -80,7 +80,7 @@ fn expected_rows() -> Vec<String> {
             "Credential lookups that wait",
             &count(LOOKUPS_QUEUED_MAX),
             NONE,
-            &count(LOOKUPS_QUEUED_OF_ADDRESS_MAX),
+            &count(LOOKUPS_QUEUED_PER_ADDRESS_MAX),
         ),
         row(
             "File transfers: uploads and exports",
@@ -111,8 +111,8 @@ fn expected_rows() -> Vec<String> {
         row(
             "Callers that wait for a place",
             NONE,
-            &count(WAITING_OF_WORKSPACE_MAX),
-            &count(WAITING_OF_CLIENT_MAX),
+            &count(WAITING_PER_WORKSPACE_MAX),
+            &count(WAITING_PER_CLIENT_MAX),
         ),
         row("Long reads in progress", NONE, "1", NONE),
         row("Exports in progress", NONE, "1", NONE),

@@ -88,7 +88,7 @@ impl FrameDelivery {
             })?);
         }
         let client_acknowledges = subscriber.acknowledges();
-        let last_position_sent_at = subscriber.timer_now();
+        let last_position_sent_at = subscriber.monotonic_now();
         let delivery = Self {
             subscriber,
             sends_positions,
@@ -140,7 +140,7 @@ impl FrameDelivery {
             })?);
         }
         let caught_up = is_live && !self.was_live;
-        let now = self.subscriber.timer_now();
+        let now = self.subscriber.monotonic_now();
         let is_silent = !has_events && now.since(self.last_position_sent_at) >= POSITION_INTERVAL;
         // After `replay_truncated`, the server sends no position frames until the client has sent a position.
         let is_due = caught_up || (is_silent && state != FeedState::Truncated);

@@ -50,6 +50,6 @@ mod server;
 #[cfg(test)]
 mod ceilings;
 
-pub use listen::{listen, raise_descriptors};
-pub use server::{serve, serve_layer};
+pub use listen::{listen, raise_descriptor_limit};
+pub use server::{serve, serve_with_router};
 pub use settings::HttpSettings;

@@ -20,7 +20,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Raises this process's limit on file descriptors to the hard limit, and returns the limit in force.
-pub fn raise_descriptors() -> usize {
+pub fn raise_descriptor_limit() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: maximum, maximum };
     let raised = current == maximum || setrlimit(Resource::Nofile, wanted).is_ok();

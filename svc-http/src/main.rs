@@ -17,7 +17,7 @@ use svc_core::config::Config;
 use svc_core::data_dir::PublishedAddress;
 use svc_core::setup::{self, SetupResult, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
-use svc_http::{HttpSettings, listen, raise_descriptors, serve};
+use svc_http::{HttpSettings, listen, raise_descriptor_limit, serve};
 use svc_mcp_stdio::{handle_file_size_signal, report_fatal_error, start_logging};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -79,7 +79,7 @@ fn open(_: &Variables, config: Config) -> Result<(Config, Service, Option<SetupR
 
 #[cfg(feature = "bootstrap")]
 fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Option<SetupResult>)> {
-    let (config, service) = setup::open_or_begin(variables, &config.data_dir)?;
+    let (config, service) = setup::open_or_create(variables, &config.data_dir)?;
     Ok((config, service, None))
 }
 
@@ -124,7 +124,7 @@ async fn listen_and_serve(
         // The sender is kept until the first signal, so the receiver does not fail before that.
         let _ = shutdown_requested.await;
     };
-    let settings = HttpSettings::from(config).limited_by_descriptors(raise_descriptors());
+    let settings = HttpSettings::from(config).limited_by_descriptors(raise_descriptor_limit());
     serve(service, listener, settings, shutdown).await.map_err(Error::internal)
 }
 

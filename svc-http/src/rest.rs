@@ -63,12 +63,12 @@ pub(crate) async fn handle(
         let admission = if is_again { admission.follow_up() } else { admission.clone() };
         run_operation(state, operation, admission, &input, holder, form)
     };
-    match state.unread.produce_response(holder, !operation.effect().changes_nothing(), run).await {
+    match state.unread.produce_response(holder, !operation.effect().is_read_only(), run).await {
         Err(refusal) if !again.load(Ordering::Relaxed) => {
             Err(state.service.refuse(Some(operation), admission, refusal).await)
         }
         Err(refusal) => Err(match own {
-            Some(own) => refusal.linked_at(&own),
+            Some(own) => refusal.with_link_base(&own),
             None => refusal,
         }),
         Ok(mut response) => {

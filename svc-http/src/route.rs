@@ -23,9 +23,9 @@ pub(crate) enum RouteTarget {
 }
 
 impl RouteTarget {
-    fn changes_nothing(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         match self {
-            Self::Row(row) => row.effect().changes_nothing(),
+            Self::Row(row) => row.effect().is_read_only(),
             Self::Fixed(_) => true,
         }
     }
@@ -88,7 +88,7 @@ impl Routes {
         let Some(found) = self.match_path(path) else { return RoutingOutcome::NotFound };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         let of_method = |(known, target): &&(Method, RouteTarget)| {
-            known == wanted && (method != Method::HEAD || target.changes_nothing())
+            known == wanted && (method != Method::HEAD || target.is_read_only())
         };
         let Some((_, target)) = found.value.methods.iter().find(of_method) else {
             return RoutingOutcome::MethodNotAllowed(found.value.allow.clone());
@@ -130,7 +130,7 @@ pub(crate) fn http_method(method: op::Method) -> Method {
 
 fn allow_header(methods: &[(Method, RouteTarget)]) -> Result<HeaderValue> {
     let mut names: Vec<&str> = methods.iter().map(|(method, _)| method.as_str()).collect();
-    if methods.iter().any(|(method, target)| method == Method::GET && target.changes_nothing()) {
+    if methods.iter().any(|(method, target)| method == Method::GET && target.is_read_only()) {
         names.push("HEAD");
     }
     names.push("OPTIONS");

@@ -23,7 +23,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use socket2::SockRef;
 use svc_core::op::{Depth, Fixed, Frame, Shell};
-use svc_core::ops::scheme_card;
+use svc_core::ops::public_card;
 use svc_core::text::echo;
 use svc_core::{Ceiling, Code, Error, Holder, Result, Service};
 use svc_mcp_stdio::profiles::Profile;
@@ -74,11 +74,11 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let router = svc_mcp_stdio::router(&service);
-    serve_layer(service, router, listener, settings, shutdown).await
+    serve_with_router(service, router, listener, settings, shutdown).await
 }
 
 /// Works like [`serve`], but with the MCP router `router` instead of the default router.
-pub async fn serve_layer(
+pub async fn serve_with_router(
     service: Service,
     router: Router,
     listener: TcpListener,
@@ -395,7 +395,7 @@ impl Server {
             }
             Fixed::RoomScheme => {
                 self.admit_without_credential(link, &request).await?;
-                Ok(encode::cacheable_json_response(&scheme_card(self.state.service.export_key())))
+                Ok(encode::cacheable_json_response(&public_card(self.state.service.export_key())))
             }
             Fixed::WebSocket => ws::upgrade(&self.state, link, request).await,
             Fixed::Mcp => {

@@ -39,7 +39,7 @@ impl CatalogueEntry {
 
     /// Returns whether a call of the tool may change data.
     pub fn is_change(&self) -> bool {
-        !self.operation.effect().changes_nothing()
+        !self.operation.effect().is_read_only()
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct ToolAudience {
 impl ToolAudience {
     fn can_see(&self, operation: &Operation) -> bool {
         let is_open = !self.is_anonymous || operation.is_open_to_anonymous();
-        let can_call = self.capabilities.is_none_or(|held| operation.access().needs.satisfied_by(held));
+        let can_call = self.capabilities.is_none_or(|held| operation.access().needs.is_satisfied_by(held));
         is_open && can_call && self.view.shows(operation)
     }
 }

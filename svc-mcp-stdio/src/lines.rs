@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use rmcp::model::RequestId;
 use secrecy::SecretString;
-use svc_core::mark::without_mark_bytes;
+use svc_core::mark::strip_byte_order_mark_bytes;
 use svc_core::{Code, Error, Result, Service};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 use tokio::sync::{Semaphore, mpsc};
@@ -262,7 +262,7 @@ impl PipeState {
     }
 
     async fn handle_line(&mut self, line: Bytes) -> std::result::Result<(), OutputClosed> {
-        let line = line.slice_ref(without_mark_bytes(&line));
+        let line = line.slice_ref(strip_byte_order_mark_bytes(&line));
         if line.trim_ascii().is_empty() {
             return Ok(());
         }

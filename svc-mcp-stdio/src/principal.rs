@@ -265,7 +265,7 @@ impl Principal {
     pub(crate) async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
         if self.is_anonymous() {
             // An anonymous caller cannot be looked up.
-            return Ok(Capabilities::of_anonymous());
+            return Ok(Capabilities::for_anonymous());
         }
         Ok(self.current_bearer(service).await?.capabilities)
     }

@@ -106,7 +106,7 @@ impl ToolFilter {
         let name = operation.name();
         self.profile.is_none_or(|profile| profile.tools().contains(&name))
             && self.chosen.as_ref().is_none_or(|chosen| chosen.contains(name))
-            && (!self.reads_only || operation.effect().changes_nothing())
+            && (!self.reads_only || operation.effect().is_read_only())
     }
 
     /// Returns the filter of a profile, restricted by a client's choice, or an error message about that

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use svc_core::Service;
 use svc_core::capability::{Capabilities, Capability};
 use svc_core::op::{Fixture, SampleCaller};
-use svc_core::setup::{RequestedToken, SetupResult};
+use svc_core::setup::{SetupResult, TokenRequest};
 
 use crate::database::TestDatabase;
 use crate::world::{START, Setup, answer_of, call, open_service, text};
@@ -137,11 +137,11 @@ fn arrange(service: &Service) -> (Fixture, People) {
     let revoked = admin.call("mint_token", members.mint(&text(&fixture.id("admin")), every_capability()));
     admin.call("revoke_token", json!({"token_id": revoked["id"]}));
     let other = admin.call("create_workspace", json!({"name": "Day shift", "admin_handle": "eve"}));
-    let wanted = RequestedToken {
+    let wanted = TokenRequest {
         workspace_id: Some(text(&other["workspace"]["id"]).parse().unwrap()),
         member: "eve".to_owned(),
         capabilities: Some(Capabilities::all()),
-        ..RequestedToken::default()
+        ..TokenRequest::default()
     };
     let outsider = service.mint_as_instance(&wanted).unwrap().secret;
 

@@ -12,5 +12,5 @@ pub const RATES: RateSettings =
 /// Returns spools that take the space that they need, even if the disk of this machine is nearly full.
 pub fn spools() -> SpoolFolder {
     let limits = SpoolLimits { max_bytes: Some(1 << 40), reserve_bytes: Some(0) };
-    SpoolFolder::new(spool::default_folder(), limits)
+    SpoolFolder::new(spool::default_spool_folder(), limits)
 }

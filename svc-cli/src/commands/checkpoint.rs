@@ -54,7 +54,7 @@ pub fn run(command: &Checkpoint, variables: &Variables, output: &Printer) -> Res
     let printed = SignedSummary {
         workspace_id: signed.workspace_id,
         size: checkpoint.size,
-        root: svc_core::hash::hash_text(&checkpoint.root),
+        root: svc_core::hash::format_hash(&checkpoint.root),
         verifier_key: verifier_key(&checkpoint.origin, &signer.public()),
         note: signed.note,
     };

@@ -71,7 +71,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     let file = File::open(&command.file).map_err(unreadable)?;
     let bytes = file.metadata().map_err(unreadable)?.len();
     let mut from = progress_bar("reading", bytes).wrap_read(file);
-    let spools = SpoolFolder::new(spool::default_folder(), config.spool_limits);
+    let spools = SpoolFolder::new(spool::default_spool_folder(), config.spool_limits);
     let mut spool = spools.create(None)?;
     let mut part = vec![0; 64 << 10];
     loop {

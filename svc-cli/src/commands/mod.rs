@@ -92,7 +92,7 @@ impl CommandCaller {
     /// Opens the service to act as the instance on the workspace `named`, or else on the only workspace.
     fn open_as_instance(config: &Config, named: Option<WorkspaceId>) -> Result<Self> {
         let service = setup::open(config)?;
-        let workspace = service.the_workspace(named)?;
+        let workspace = service.find_workspace(named)?;
         Ok(Self { service, authority: CommandAuthority::Instance(workspace) })
     }
 

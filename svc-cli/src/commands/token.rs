@@ -6,7 +6,7 @@ use svc_core::capability::{Capabilities, Capability, CapabilitySet};
 use svc_core::config::board_link;
 use svc_core::data_dir::PublishedAddress;
 use svc_core::ops::{MINT_TOKEN, MintToken, MintedToken, Quotas};
-use svc_core::setup::{self, RequestedToken, Variables};
+use svc_core::setup::{self, TokenRequest, Variables};
 use svc_core::text::{Count, Text};
 use svc_core::{Error, Result};
 
@@ -88,8 +88,8 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
     output.print_secret_result(&minted, text(if mint.link { "link" } else { "secret" }), lost)
 }
 
-fn requested_token(mint: &Mint) -> Result<RequestedToken> {
-    Ok(RequestedToken {
+fn requested_token(mint: &Mint) -> Result<TokenRequest> {
+    Ok(TokenRequest {
         workspace_id: mint.target.workspace,
         member: mint.target.member.clone(),
         label: mint.label.clone(),

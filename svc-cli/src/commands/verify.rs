@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use svc_core::config::Config;
 use svc_core::id::WorkspaceId;
-use svc_core::mark::without_mark;
+use svc_core::mark::strip_byte_order_mark;
 use svc_core::setup::Variables;
 use svc_core::signed_note::{PublicKey, known_keys};
 use svc_core::verify::{ChainReport, ExpectedFound, ExpectedHead, verify_checkpoint, verify_database};
@@ -243,7 +243,7 @@ fn read_note(file: &Path) -> Result<String> {
     read.map_err(|error| {
         Error::malformed(format!("the checkpoint {} cannot be read", file.display())).caused_by(error)
     })?;
-    Ok(without_mark(&note).to_owned())
+    Ok(strip_byte_order_mark(&note).to_owned())
 }
 
 fn log_text(log: &ChainReport) -> String {
@@ -262,7 +262,7 @@ fn head_text(log: &ChainReport) -> String {
 }
 
 fn parse_public_key(text: &str) -> std::result::Result<PublicKey, String> {
-    Config::public_key(text).ok_or_else(|| "expected 32 bytes as 64 hex digits or as base64".to_owned())
+    Config::parse_public_key(text).ok_or_else(|| "expected 32 bytes as 64 hex digits or as base64".to_owned())
 }
 
 fn parse_expected_head(text: &str) -> std::result::Result<ExpectedHead, String> {

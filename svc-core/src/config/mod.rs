@@ -223,7 +223,7 @@ impl Config {
     }
 
     /// Parses a public key of 32 bytes, in hex or base64.
-    pub fn public_key(text: &str) -> Option<[u8; 32]> {
+    pub fn parse_public_key(text: &str) -> Option<[u8; 32]> {
         reader::parse_key(text.trim()).map(|key| *key.expose_secret())
     }
 

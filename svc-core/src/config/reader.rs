@@ -25,7 +25,7 @@ use crate::error::blocked::{Need, describe_denial};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::SESSION_SECRET_MIN_BYTES;
-use crate::mark::without_mark;
+use crate::mark::strip_byte_order_mark;
 use crate::spool::SpoolLimits;
 use crate::token_text;
 
@@ -126,7 +126,7 @@ impl Reader {
             }
         };
         let mut values = Values::new();
-        for (number, line) in (1..).zip(without_mark(&text).lines()) {
+        for (number, line) in (1..).zip(strip_byte_order_mark(&text).lines()) {
             match parse_assignment(line) {
                 Ok(None) => {}
                 Ok(Some((name, value))) => {
@@ -178,7 +178,7 @@ impl Reader {
     /// Reads the secret in the file that the variable `name` names.
     fn read_secret_file(&mut self, name: &str, path: &Path) -> Option<Zeroizing<String>> {
         let problem = match std::fs::read(path).map(|bytes| String::from_utf8(bytes).map(Zeroizing::new)) {
-            Ok(Ok(text)) => match without_mark(&text).trim_end_matches(['\r', '\n']) {
+            Ok(Ok(text)) => match strip_byte_order_mark(&text).trim_end_matches(['\r', '\n']) {
                 value if value.trim().is_empty() => "is empty".to_owned(),
                 value => {
                     self.secret_files.push(path.to_owned());

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::limits::{MEDIA_DAYS, MEDIA_QUOTA_BYTES};
+use crate::limits::{MEDIA_QUOTA_BYTES, MEDIA_RETENTION_DEFAULT_DAYS};
 
 /// Retention times and sizes. `None` means that nothing is pruned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -22,7 +22,7 @@ pub struct Kept {
 
 impl Default for Kept {
     fn default() -> Self {
-        let media_days = Some(MEDIA_DAYS);
+        let media_days = Some(MEDIA_RETENTION_DEFAULT_DAYS);
         let media_quota_bytes = Some(MEDIA_QUOTA_BYTES);
         Self { media_days, media_quota_bytes, ..Self::FOREVER }
     }

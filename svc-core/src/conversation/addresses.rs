@@ -9,10 +9,10 @@ use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::messages::{self, CitableMessage, CitationState, uri};
 use crate::conversation::uris::{Address, AddressTarget};
 use crate::conversation::visibility::{
-    ChannelPlace, ThreadPlace, visible_at, visible_channel, visible_place,
+    ChannelPlace, ThreadPlace, visible_at, visible_channel, visible_thread_place,
 };
 use crate::error::{Code, Error};
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::{ChannelId, MessageId, ThreadId, WorkspaceId};
 use crate::identity::workspaces::check_own_workspace;
 use crate::op::{Feature, Read, read};
@@ -140,7 +140,7 @@ fn resolve_target(cx: &Read<'_>, target: AddressTarget, hash: Option<[u8; 32]>) 
             Ok(object_without_hash(uri, AddressKind::Channel, AddressIds::new(workspace_id, Some(id)), hash))
         }
         AddressTarget::Thread(within, id) => {
-            let ThreadPlace { thread_id, channel_id, workspace_id, .. } = visible_place(cx, id)?;
+            let ThreadPlace { thread_id, channel_id, workspace_id, .. } = visible_thread_place(cx, id)?;
             check_ids_match(within.is_none_or(|within| within == (workspace_id, channel_id)))?;
             let uri = format!("svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}");
             let ids =
@@ -195,7 +195,7 @@ fn resolve_message(workspace: WorkspaceId, message: &CitableMessage) -> Resolved
         uri: uri(workspace, place.channel_id, place.thread_id, place.id),
         kind: AddressKind::Message,
         ids,
-        content_hash: content_hash.as_ref().map(hash_text),
+        content_hash: content_hash.as_ref().map(format_hash),
         cited,
         edit,
     }
@@ -224,7 +224,7 @@ fn resolve_event(cx: &Read<'_>, lsn: i64, hash: Option<[u8; 32]>) -> Result<Reso
         uri: format!("svc:event/{lsn}"),
         kind: AddressKind::Event,
         ids: AddressIds { thread_id, lsn: Some(lsn), ..AddressIds::new(workspace, channel_id) },
-        content_hash: Some(hash_text(&content_hash)),
+        content_hash: Some(format_hash(&content_hash)),
         cited,
         edit: None,
     })

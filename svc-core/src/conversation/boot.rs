@@ -13,8 +13,8 @@ use crate::conversation::visibility::{check_not_archived, visible_channel};
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::BOOT_MAX;
-use crate::log::event::{Event, EventKind, Recorded, Subject};
-use crate::log::replay::Replayed;
+use crate::log::event::{Event, EventKind, RecordedEvent, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Class, DestroyPermit, Feature, Read, Records, Write, idempotent, purged, read};
 use crate::store::columns;
 use crate::text::{Prose, characters};
@@ -115,7 +115,7 @@ struct ChannelBootSet {
 impl Event for ChannelBootSet {
     const KIND: &'static str = "ChannelBootSet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let boot = event.row_of(TABLE, "channel_id")?.made().copy("version").set_to("text", "size");
         let boot = boot.set("updated_by", event.subject()).set("at", event.at());
         boot.set("lsn", event.lsn()).keep()
@@ -176,7 +176,7 @@ fn set_channel_boot(cx: &mut Write<'_>, input: &SetChannelBoot) -> Result<Channe
     }
     let version = before.version.saturating_add(1);
     let event = ChannelBootSet { channel_id: channel.id, version, size: characters(text) };
-    let Recorded { at, lsn, .. } = cx.emit(Subject::channel(channel.id), &event)?;
+    let RecordedEvent { at, lsn, .. } = cx.emit(Subject::channel(channel.id), &event)?;
     let updated_by = cx.caller().member;
     cx.execute(1, UPSERT_BOOT, &[&channel.id, &text, &version, &updated_by, &at, &lsn])?;
     let text = text.to_owned();
@@ -214,7 +214,7 @@ const PURGE_BOOTS: &str = "
         where c.workspace_id = $1 and b.lsn <= $2 and b.text <> '' limit $3)";
 
 /// Replays a purge: empties the boot texts up to a log position.
-pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
+pub(crate) fn replay_purged(event: &ReplayedEvent<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |boot| {
         let int = |column| boot.value(column).and_then(Value::as_i64);
         let is_purged = int("lsn").is_some_and(|lsn| lsn <= up_to) && int("text") != Some(0);

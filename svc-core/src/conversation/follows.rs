@@ -12,13 +12,13 @@ use uuid::Uuid;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::inbox::{self, InboxReason};
-use crate::conversation::visibility::{visible, visible_channel, visible_place};
+use crate::conversation::visibility::{visible, visible_channel, visible_thread_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::identity::members::load_member;
 use crate::identity::workspaces::OwnId;
-use crate::limits::{FOLLOWS_MAX, UNREAD_OF_FOLLOW_MAX};
-use crate::log::event::Recorded;
+use crate::limits::{FOLLOWS_MAX, UNREAD_PER_FOLLOW_MAX};
+use crate::log::event::RecordedEvent;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::brief;
@@ -207,7 +207,7 @@ fn find_follow(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
     let visibility = cx.caller().visibility.params();
     let before = -1_i64;
     let one = Some(target);
-    cx.one(LIST_FOLLOWS, &visibility.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
+    cx.one(LIST_FOLLOWS, &visibility.and(&[&member, &before, &1_i64, &one, &UNREAD_PER_FOLLOW_MAX]))
 }
 
 /// Marks all messages in `target` as seen for the caller, and returns whether the caller follows `target`.
@@ -226,7 +226,7 @@ const MARK_SEEN: &str = "
 /// unacknowledged.
 pub(crate) fn notify_followers_of_claim(
     cx: &mut Write<'_>,
-    cause: &Recorded,
+    cause: &RecordedEvent,
     reason: InboxReason,
     (holder, owner): (Option<MemberId>, Option<MemberId>),
 ) -> Result<()> {
@@ -253,7 +253,7 @@ fn target_kind(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
         Err(error) if error.code() == Code::NotFound => Ok(false),
         Err(error) => Err(error),
     };
-    if is_found(visible_place(cx, ThreadId::from(id)).map(|_| ()))? {
+    if is_found(visible_thread_place(cx, ThreadId::from(id)).map(|_| ()))? {
         Ok(FollowedKind::Thread)
     } else if is_found(visible_channel(cx, ChannelId::from(id)).map(|_| ()))? {
         Ok(FollowedKind::Channel)
@@ -330,10 +330,10 @@ fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
     let member = cx.caller().member_id()?;
     let visibility = cx.caller().visibility.params();
     let after = Cursor::after(input.cursor);
-    let limit = Limit::at_most(input.limit, FOLLOWS_PER_PAGE_MAX);
+    let limit = Limit::capped(input.limit, FOLLOWS_PER_PAGE_MAX);
     let rows = rows_to_read(limit);
     let all = None::<Uuid>;
-    let params = visibility.and(&[&member, &after, &rows, &all, &UNREAD_OF_FOLLOW_MAX]);
+    let params = visibility.and(&[&member, &after, &rows, &all, &UNREAD_PER_FOLLOW_MAX]);
     Ok(Page::of(cx.rows(LIST_FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
 }
 

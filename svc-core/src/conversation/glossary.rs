@@ -15,9 +15,11 @@ use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::OwnWorkspaceId;
-use crate::limits::{CONTEXT_TERMS, CONTEXT_TERMS_BYTES, DEFINITION_MAX, GLOSSARY_MAX, PAGE_BYTES, TERM_MAX};
-use crate::log::event::{Event, EventKind, Recorded, Subject};
-use crate::log::replay::Replayed;
+use crate::limits::{
+    CONTEXT_SEARCH_BYTES_MAX, CONTEXT_TERMS_MAX, DEFINITION_MAX, GLOSSARY_MAX, PAGE_BYTES, TERM_MAX,
+};
+use crate::log::event::{Event, EventKind, RecordedEvent, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Answer, Class, DestroyPermit, Feature, Read, Records, Sample, Write, destructive, idempotent, purged,
     read,
@@ -123,7 +125,7 @@ struct GlossaryTermSet {
 impl Event for GlossaryTermSet {
     const KIND: &'static str = "GlossaryTermSet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let term = event.row_of(TABLE, "key")?.made().copy("term").set_to("definition", "size");
         let term = term.set("updated_by", event.subject()).set("at", event.at());
         term.set("lsn", event.lsn()).keep()
@@ -142,7 +144,7 @@ struct GlossaryTermDeleted {
 impl Event for GlossaryTermDeleted {
     const KIND: &'static str = "GlossaryTermDeleted";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of(TABLE, "key")?.remove()
     }
 }
@@ -208,7 +210,7 @@ fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<Glos
     }
     let size = characters(&definition);
     let set = GlossaryTermSet { key: key.clone(), term: term.clone(), size };
-    let Recorded { at: updated_at, lsn, .. } = cx.emit(Subject::WORKSPACE, &set)?;
+    let RecordedEvent { at: updated_at, lsn, .. } = cx.emit(Subject::WORKSPACE, &set)?;
     let updated_by = cx.caller().member;
     cx.execute(1, UPSERT_TERM, &[&workspace_id, &key, &term, &definition, &updated_by, &updated_at, &lsn])?;
     Ok(GlossaryTerm { workspace_id, key, term, definition, updated_by, updated_at, lsn })
@@ -305,13 +307,13 @@ pub(crate) fn terms_for_texts<'a>(
     let mut terms: Vec<GlossaryTerm> = cx.query(ALL_TERMS, &[&cx.caller().workspace_id, &GLOSSARY_MAX])?;
     let occurring: BTreeSet<String> = {
         let keys = terms.iter().map(|term| &*term.key);
-        find_keys_in_texts(keys, texts, CONTEXT_TERMS_BYTES).into_iter().map(str::to_owned).collect()
+        find_keys_in_texts(keys, texts, CONTEXT_SEARCH_BYTES_MAX).into_iter().map(str::to_owned).collect()
     };
     terms.sort_by(|a, b| {
         let place = |term: &GlossaryTerm| !occurring.contains(&term.key);
         place(a).cmp(&place(b)).then_with(|| a.key.cmp(&b.key))
     });
-    terms.truncate(CONTEXT_TERMS);
+    terms.truncate(CONTEXT_TERMS_MAX);
     within(terms, CONTEXT_BYTES_MAX)
 }
 
@@ -381,7 +383,7 @@ const PURGE_TERMS: &str = "
         select key from glossary where workspace_id = $1 and lsn <= $2 limit $3)";
 
 /// Replays a purge: removes the terms that were last set up to a log position.
-pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
+pub(crate) fn replay_purged(event: &ReplayedEvent<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |term| {
         let lsn = term.value("lsn").and_then(Value::as_i64);
         if lsn.is_some_and(|lsn| lsn <= up_to) { term.remove() } else { Ok(()) }

@@ -13,7 +13,7 @@ use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::log::cache::{Cached, Lifetime};
-use crate::log::key_tree::{KeyTree, LEAVES, Leaf, segment_of};
+use crate::log::key_tree::{KeyTree, LEAVES, Leaf, segment_number};
 use crate::log::seal::DecryptionFailed;
 use crate::log::tree_cache::Slot;
 use crate::op::{DestroyPermit, Read, Write};
@@ -63,7 +63,7 @@ pub(super) fn open_with_leaf<T>(
 /// The substitute is used while the row of the segment is damaged and cannot be decrypted. Messages of the
 /// damaged segment are then unreadable, but new messages can still be posted.
 fn segment_numbers(lsn: i64) -> [i64; 2] {
-    let number = segment_of(lsn);
+    let number = segment_number(lsn);
     [number, number.saturating_neg().saturating_sub(1)]
 }
 
@@ -115,7 +115,7 @@ pub(super) fn cut_leaves_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, l
         let Some(segment) = load_segment(cx, number)? else { continue };
         let Some(mut tree) = segment.decrypt_tree(cx) else { continue };
         let mut is_cut = false;
-        for leaf in segment_of(lsn).saturating_mul(LEAVES)..=lsn {
+        for leaf in segment_number(lsn).saturating_mul(LEAVES)..=lsn {
             is_cut |= tree.cut(leaf);
         }
         if is_cut {
@@ -135,7 +135,7 @@ pub(super) fn remove_segments_up_to(
     limit: i64,
 ) -> Result<bool> {
     let workspace = cx.caller().workspace_id;
-    let whole = segment_of(lsn.saturating_add(1));
+    let whole = segment_number(lsn.saturating_add(1));
     let removed = cx.change(DELETE_SEGMENTS, &[&workspace, &whole, &whole.saturating_neg(), &limit])?;
     Ok(i64::try_from(removed) == Ok(limit))
 }
@@ -355,7 +355,7 @@ mod tests {
             conn.begin_write().unwrap();
             (0..CHANGES).for_each(|_| change(&conn, table, &mut rows, entropy.bytes().unwrap()));
             conn.commit(&Default::default()).unwrap();
-            assert_eq!(conn.truncate_wal().unwrap(), crate::store::WalCut::Done);
+            assert_eq!(conn.truncate_wal().unwrap(), crate::store::WalTruncation::Done);
             let found = found(&std::fs::read(folder.path().join("t.db")).unwrap());
             let current = |segment: u16| rows.get(usize::from(segment)).map(|(version, _)| *version);
             assert!(

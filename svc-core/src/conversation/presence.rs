@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::visibility::{visible, visible_place};
+use crate::conversation::visibility::{visible, visible_thread_place};
 use crate::id::{MemberId, ThreadId};
 use crate::identity::workspaces::OwnWorkspaceId;
-use crate::limits::{PRESENCE_BEAT, PRESENCE_NOTE_MAX, PRESENCE_TTL};
+use crate::limits::{PRESENCE_HEARTBEAT_INTERVAL, PRESENCE_NOTE_MAX, PRESENCE_TTL};
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::default_is;
@@ -44,7 +44,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
             ],
         )
-        .keeps_online(keep_online)
+        .keep_members_online(keep_online)
         .records(vec![Records::table("presence", "member_id").through("member_id", "members").stays()])
 }
 
@@ -119,7 +119,7 @@ columns! { heartbeat_columns: StoredHeartbeat as p { status, note, thread_id } }
 
 fn send_heartbeat(cx: &mut Write<'_>, input: &SendHeartbeat) -> Result<HeartbeatReceipt> {
     let member = cx.caller().member_id()?;
-    let thread_id = input.thread_id.map(|thread| visible_place(cx, thread)).transpose()?;
+    let thread_id = input.thread_id.map(|thread| visible_thread_place(cx, thread)).transpose()?;
     let thread_id = thread_id.map(|place| place.thread_id);
     let heartbeat =
         StoredHeartbeat { status: input.status, note: input.note.as_deref().map(str::to_owned), thread_id };
@@ -133,7 +133,10 @@ fn send_heartbeat(cx: &mut Write<'_>, input: &SendHeartbeat) -> Result<Heartbeat
         UPSERT_HEARTBEAT,
         &[&member, &heartbeat.status, &heartbeat.note, &heartbeat.thread_id, &now],
     )?;
-    Ok(HeartbeatReceipt { heartbeat_secs: PRESENCE_BEAT.as_secs(), ttl_secs: PRESENCE_TTL.as_secs() })
+    Ok(HeartbeatReceipt {
+        heartbeat_secs: PRESENCE_HEARTBEAT_INTERVAL.as_secs(),
+        ttl_secs: PRESENCE_TTL.as_secs(),
+    })
 }
 
 const STORED_HEARTBEAT: &str = concat!(

@@ -53,7 +53,11 @@ const INSERT_MARK_FOR_SEGMENT_POSTGRES: &str = "
 
 /// Marks the tables that store keys of `workspace` for cleaning. `cause_lsn` is the position of the event in
 /// the caller's workspace that requires it.
-pub(crate) fn request_workspace(cx: &mut Write<'_>, workspace: WorkspaceId, cause_lsn: i64) -> Result<()> {
+pub(crate) fn request_workspace_scrub(
+    cx: &mut Write<'_>,
+    workspace: WorkspaceId,
+    cause_lsn: i64,
+) -> Result<()> {
     let own = cx.caller().workspace_id;
     match cx.engine() {
         Engine::Sqlite => request_table_scrub(cx, "shelves", cause_lsn),
@@ -79,7 +83,7 @@ pub(super) fn request_all_scrubs(cx: &mut Write<'_>, cause_lsn: i64) -> Result<(
 
 /// Marks every table with unencrypted texts of members for cleaning. `cause_lsn` is the position of the event
 /// in the caller's workspace that requires it.
-pub(crate) fn request_plaintext(cx: &mut Write<'_>, cause_lsn: i64) -> Result<()> {
+pub(crate) fn request_plaintext_scrub(cx: &mut Write<'_>, cause_lsn: i64) -> Result<()> {
     plaintext_tables(cx).try_for_each(|table| request_table_scrub(cx, table, cause_lsn))
 }
 

@@ -16,7 +16,7 @@ use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::log::cache::{Cached, Lifetime};
-use crate::log::event::Invalidates;
+use crate::log::event::CachedEntryKind;
 use crate::op::{Read, Visibility};
 use crate::store::{Engine, FromRow, columns};
 
@@ -166,7 +166,7 @@ columns! {
 struct CachedChannel(ChannelPlace);
 
 impl Cached for CachedChannel {
-    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
+    const LIFETIME: Lifetime = Lifetime::Epoch(CachedEntryKind::Access);
 }
 
 /// Entry in a connection's cache: the workspace and the channel of a thread that a member may see.
@@ -174,13 +174,13 @@ impl Cached for CachedChannel {
 struct CachedThread(ThreadPlace);
 
 impl Cached for CachedThread {
-    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
+    const LIFETIME: Lifetime = Lifetime::Epoch(CachedEntryKind::Access);
 }
 
 /// Loads a channel. Fails with *not found* if the caller may not see the channel.
 pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
     let place = visible_channel_unaudited(cx, id)?;
-    cx.loaded_in(place.id, place.dm);
+    cx.record_loaded_channel(place.id, place.dm);
     Ok(place)
 }
 
@@ -211,7 +211,7 @@ const VISIBLE_CHANNEL: &str = concat!(
 
 /// Loads the workspace and the channel of a thread. Fails with *not found* if the caller may not see the
 /// channel.
-pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
+pub(crate) fn visible_thread_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
     let load =
         || find_thread_place_for(cx, cx.caller().visibility, id)?.ok_or_else(|| Error::not_found("thread"));
     let place = match cx.caller().visibility {
@@ -221,12 +221,12 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
         }
         _ => load(),
     }?;
-    cx.loaded_in(place.channel_id, place.dm);
+    cx.record_loaded_channel(place.channel_id, place.dm);
     Ok(place)
 }
 
 /// Loads the workspace and the channel of a thread for the service itself, even if the channel is private.
-pub(crate) fn place_for_service(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
+pub(crate) fn thread_place_for_service(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
     find_thread_place_for(cx, Visibility::Whole, id)?.ok_or_else(|| Error::not_found("thread"))
 }
 
@@ -245,12 +245,12 @@ const VISIBLE_PLACE: &str = concat!(
 );
 
 /// Returns whether `member`, such as the receiver of a hand-off, may see a channel of the caller's workspace.
-pub(crate) fn channel_visible_to(cx: &Read<'_>, id: ChannelId, member: MemberId) -> Result<bool> {
+pub(crate) fn is_channel_visible_to(cx: &Read<'_>, id: ChannelId, member: MemberId) -> Result<bool> {
     Ok(find_channel_for(cx, Visibility::Member(member), id)?.is_some())
 }
 
 /// Returns the private channels of a member, except for archived channels and direct messages.
-pub(crate) fn private_channels_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<ChannelId>> {
+pub(crate) fn load_private_channels_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<ChannelId>> {
     let channels: Vec<(ChannelId,)> = cx.query(PRIVATE_CHANNELS, &[&member])?;
     Ok(channels.into_iter().map(|(id,)| id).collect())
 }
@@ -272,7 +272,7 @@ impl Audience {
     /// Returns whether `visibility` covers the events of `channel`. `self` must be the audience of `channel`.
     ///
     /// This is the same condition as in `visible_at!`, for code that has already read the rows.
-    pub(crate) fn is_seen_by(&self, visibility: Visibility, channel: ChannelId) -> bool {
+    pub(crate) fn is_visible_to(&self, visibility: Visibility, channel: ChannelId) -> bool {
         match (visibility, self) {
             (Visibility::Whole, _) | (Visibility::Public | Visibility::Member(_), Self::Everybody) => true,
             (Visibility::Member(member), Self::Members(members)) => members.contains(&member),
@@ -283,7 +283,7 @@ impl Audience {
 }
 
 /// Returns whether `visibility` covers the events that concern the workspace itself, not a channel.
-pub(crate) fn is_workspace_seen_by(visibility: Visibility) -> bool {
+pub(crate) fn is_workspace_visible_to(visibility: Visibility) -> bool {
     matches!(visibility, Visibility::Whole | Visibility::Member(_))
 }
 
@@ -403,8 +403,8 @@ mod tests {
             (Visibility::Channel(other), false, false, false),
             (Visibility::Nothing, false, false, false),
         ] {
-            let seen = |audience: &Audience| audience.is_seen_by(visibility, channel);
-            let seen = (seen(&Audience::Everybody), seen(&only), is_workspace_seen_by(visibility));
+            let seen = |audience: &Audience| audience.is_visible_to(visibility, channel);
+            let seen = (seen(&Audience::Everybody), seen(&only), is_workspace_visible_to(visibility));
             assert_eq!(seen, (public, private, workspace), "{visibility:?}");
         }
     }

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::coordination::thread_row::ThreadState;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 
 /// Returns the number of unfinished threads in `awaited`, or `None` if the state of a thread in `awaited` is
 /// not known.
-pub(super) fn count_unfinished(event: &Replayed<'_>, awaited: &[Value]) -> Result<Option<i64>> {
+pub(super) fn count_unfinished(event: &ReplayedEvent<'_>, awaited: &[Value]) -> Result<Option<i64>> {
     let mut count: i64 = 0;
     for id in awaited {
         let thread = event.row("threads", [id.clone()])?;
@@ -27,7 +27,7 @@ fn is_finished(state: &Value) -> Option<bool> {
 }
 
 /// Adds the dependencies that the event of a new thread lists.
-pub(super) fn replay_initial_dependencies(event: &Replayed<'_>) -> Result<()> {
+pub(super) fn replay_initial_dependencies(event: &ReplayedEvent<'_>) -> Result<()> {
     event.list("depends_on").iter().try_for_each(|awaited| {
         let row = event.row("thread_dependencies", [awaited.clone(), event.thread()])?;
         row.made().set("lsn", event.lsn()).keep()
@@ -35,7 +35,7 @@ pub(super) fn replay_initial_dependencies(event: &Replayed<'_>) -> Result<()> {
 }
 
 /// Adds or removes the dependency in an event's payload, and updates `blocked` of the event's thread.
-pub(super) fn replay_dependency_change(event: &Replayed<'_>, is_added: bool) -> Result<()> {
+pub(super) fn replay_dependency_change(event: &ReplayedEvent<'_>, is_added: bool) -> Result<()> {
     let row = event.row_of("thread_dependencies", "depends_on_id $thread")?;
     if is_added {
         row.made().set("lsn", event.lsn()).keep()?
@@ -50,7 +50,7 @@ pub(super) fn replay_dependency_change(event: &Replayed<'_>, is_added: bool) -> 
 
 /// Updates `blocked` of the threads that wait for an event's thread, after the state of the event's thread
 /// changed.
-pub(super) fn replay_state_change(event: &Replayed<'_>) -> Result<()> {
+pub(super) fn replay_state_change(event: &ReplayedEvent<'_>) -> Result<()> {
     let finished = |field| event.field(field).and_then(is_finished);
     let change = match (finished("from"), finished("to")) {
         (Some(false), Some(true)) => -1,
@@ -64,7 +64,7 @@ pub(super) fn replay_state_change(event: &Replayed<'_>) -> Result<()> {
 }
 
 /// Adds `change` to the column `blocked` of a thread, or marks the column as unknown if `change` is `None`.
-fn add_to_blocked(event: &Replayed<'_>, thread: Value, change: Option<i64>) -> Result<()> {
+fn add_to_blocked(event: &ReplayedEvent<'_>, thread: Value, change: Option<i64>) -> Result<()> {
     let row = event.row("threads", [thread])?;
     match change {
         Some(change) => row.add("blocked", change).keep(),

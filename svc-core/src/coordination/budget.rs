@@ -15,7 +15,7 @@ use crate::coordination::thread_row::Thread;
 use crate::error::{Code, Error};
 use crate::id::ThreadId;
 use crate::limits::{BUDGET_LOW_PERCENT, BUDGET_MAX, WALL_SECS_MAX};
-use crate::log::replay::{Replayed, RowChange};
+use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{Read, Write};
 use crate::store::columns;
 use crate::text::Count;
@@ -382,7 +382,7 @@ const SET_LOW: &str = "update thread_budgets set low = $2 where thread_id = $1";
 /// `claim_micros` is the time under the claim in the thread's row, in microseconds, or `None` if that time is
 /// not known.
 pub(in crate::coordination) fn replay_exhausted_column(
-    event: &Replayed<'_>,
+    event: &ReplayedEvent<'_>,
     claim_micros: Option<i64>,
 ) -> Result<()> {
     let thread = event.row("threads", [event.thread()])?;
@@ -417,7 +417,7 @@ fn is_exhausted(thread: &RowChange<'_>, limits: &RowChange<'_>, claim_micros: Op
 
 /// Returns the time under the current claim of an event's thread, in microseconds, or `None` if it is not
 /// known.
-pub(in crate::coordination) fn current_claim_micros(event: &Replayed<'_>) -> Result<Option<i64>> {
+pub(in crate::coordination) fn current_claim_micros(event: &ReplayedEvent<'_>) -> Result<Option<i64>> {
     let thread = event.row("threads", [event.thread()])?;
     let Some(from) = thread.value("claimed_at").filter(|from| !from.is_null()) else {
         return Ok(thread.value("claimed_at").map(|_| 0));

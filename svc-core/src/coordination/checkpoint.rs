@@ -18,7 +18,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::limits::CHECKPOINT_MAX_BYTES;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{DestroyPermit, Feature, Read, Records, Write, purged};
 use crate::schema::{BRIEF, SAMPLE};
 use crate::store::{FromValue, Value as StoredValue, columns};
@@ -127,7 +127,7 @@ pub(in crate::coordination) struct ClaimCheckpointed {
 impl Event for ClaimCheckpointed {
     const KIND: &'static str = "ClaimCheckpointed";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let row = event.row_of(TABLE, "thread_id")?.made().set("member_id", event.subject());
         row.set("at", event.at()).set("lsn", event.lsn()).keep()?;
         workers::replay_delegate(event)

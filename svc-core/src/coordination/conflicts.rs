@@ -202,7 +202,7 @@ impl ConflictReport {
             required.iter().map(String::as_str).filter(|skill| !self.holders.contains_key(*skill)).collect();
         let mut rows: usize = 0;
         if !unknown.is_empty() {
-            let found = members::members_with_skills(cx, &unknown)?;
+            let found = members::available_members_by_skill(cx, &unknown)?;
             rows = found.values().map(BTreeSet::len).fold(0, usize::saturating_add);
             self.holders.extend(unknown.iter().map(|skill| ((*skill).to_owned(), BTreeSet::new())));
             self.holders.extend(found);

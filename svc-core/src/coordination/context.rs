@@ -20,7 +20,7 @@ use crate::coordination::thread_row::{Thread, ThreadState, visible_thread};
 use crate::error::Problem;
 use crate::id::ThreadId;
 use crate::identity::floor::LogRange;
-use crate::limits::CONTEXT_MESSAGES;
+use crate::limits::CONTEXT_MESSAGES_MAX;
 use crate::op::Read;
 use crate::schema::default_is;
 use crate::text::Count;
@@ -98,7 +98,7 @@ pub(super) fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Res
     let thread = visible_thread(cx, input.thread_id)?;
     let since = input.since.map(Count::get);
     if let Some(since) = since {
-        LogRange::read(cx)?.check_after(thread.workspace_id, since)?;
+        LogRange::read(cx)?.check_has_all_events_after(thread.workspace_id, since)?;
     }
     load_context(cx, thread, since, input.include_glossary)
 }
@@ -115,7 +115,7 @@ pub(in crate::coordination) fn load_context(
     let transitions = transition::possible_actions(cx, &thread, &close_refusals)?;
     let boot = Some(boot::load_boot(cx, thread.channel_id)?).filter(|boot| !boot.text.is_empty());
     let memory_blocks = memory::attached_blocks(cx, thread.id)?;
-    let (messages, older) = messages::context_messages(cx, thread.id, since, CONTEXT_MESSAGES)?;
+    let (messages, older) = messages::context_messages(cx, thread.id, since, CONTEXT_MESSAGES_MAX)?;
     let glossary = if include_glossary {
         let blocks = memory_blocks.iter().map(|attached| &*attached.block.value);
         let newest = messages.iter().rev().map(|message| &*message.body);

@@ -16,8 +16,8 @@ use crate::coordination::thread_row::{HeldClaim, Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId};
 use crate::identity::workspaces::OwnWorkspaceId;
-use crate::log::event::{Event, EventKind, Recorded};
-use crate::log::replay::Replayed;
+use crate::log::event::{Event, EventKind, RecordedEvent};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, idempotent, read};
 use crate::page::{BoundedCount, Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::schema::brief;
@@ -103,7 +103,7 @@ struct ClaimFailed<'a> {
 impl Event for ClaimFailed<'_> {
     const KIND: &'static str = "ClaimFailed";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("threads", "thread_id")?.set("dead", true).keep()?;
         let exceeded = event.field("exceeded").map(|exceeded| exceeded.to_string().into());
         let row = event.row_of("dead_letters", "thread_id dead_letter_id")?.made();
@@ -124,7 +124,7 @@ pub(in crate::coordination) struct DeadLetterRequeued {
 impl Event for DeadLetterRequeued {
     const KIND: &'static str = "DeadLetterRequeued";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         replay_settlement(event)?;
         event.row_of("threads", "thread_id")?.set("dead", false).set("attempts", 0).keep()?;
         budget::replay_exhausted_column(event, Some(0))
@@ -132,7 +132,7 @@ impl Event for DeadLetterRequeued {
 }
 
 /// Settles the unsettled dead letter of an event's thread, if the thread has one.
-pub(in crate::coordination) fn replay_settlement(event: &Replayed<'_>) -> Result<()> {
+pub(in crate::coordination) fn replay_settlement(event: &ReplayedEvent<'_>) -> Result<()> {
     event.rows("dead_letters", &[event.thread()], |letter| match letter.value("settled_at") {
         Some(Value::Null) => letter.set("settled_at", event.at()).keep(),
         _ => Ok(()),
@@ -199,7 +199,7 @@ pub(in crate::coordination) fn add_dead_letter(
     thread: &Thread,
     held: HeldClaim,
     exceeded: &[Limit],
-) -> Result<Recorded> {
+) -> Result<RecordedEvent> {
     let dead_letter_id: DeadLetterId = cx.new_id()?;
     let failed = ClaimFailed {
         thread_id: thread.id,

@@ -107,7 +107,7 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
             break;
         };
         covered = candidate.lsn;
-        let ends = cx.page_ends();
+        let ends = cx.must_end_page();
         let thread = if obstacles.is_empty() { None } else { thread_of_workspace(cx, candidate.id)? };
         if let Some(thread) = thread {
             let row = DeferredThread::of(thread, obstacles);

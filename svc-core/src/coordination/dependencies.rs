@@ -21,7 +21,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
 use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Page};
 use crate::store::{Engine, columns};
@@ -98,7 +98,7 @@ pub(super) struct ThreadDependencyAdded {
 impl Event for ThreadDependencyAdded {
     const KIND: &'static str = "ThreadDependencyAdded";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         blocked::replay_dependency_change(event, true)
     }
 }
@@ -113,7 +113,7 @@ pub(super) struct ThreadDependencyRemoved {
 impl Event for ThreadDependencyRemoved {
     const KIND: &'static str = "ThreadDependencyRemoved";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         blocked::replay_dependency_change(event, false)
     }
 }
@@ -132,7 +132,7 @@ pub(super) struct ThreadReady {
 impl Event for ThreadReady {
     const KIND: &'static str = "ThreadReady";
 
-    fn replay(_: &Replayed<'_>) -> Result<()> {
+    fn replay(_: &ReplayedEvent<'_>) -> Result<()> {
         Ok(())
     }
 }

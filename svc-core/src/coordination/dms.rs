@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{MessagePost, WorkspaceRead};
-use crate::conversation::channels::direct::{self, DirectMessage, ListedDm, Participant, participants_of};
+use crate::conversation::channels::direct::{self, DirectMessage, ListedDm, Participant, load_participants};
 use crate::coordination::lifecycle::create_dm_thread;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId};
@@ -142,7 +142,7 @@ fn check_active(member: &Member) -> Result<()> {
 fn load_dm(cx: &Read<'_>, id: ChannelId) -> Result<Dm> {
     let first = cx.one::<(ThreadId,)>(FIRST_THREAD, &[&id])?;
     let (thread_id,) = first.ok_or_else(|| Error::internal("a direct message without a thread"))?;
-    Ok(Dm { id, thread_id, participants: participants_of(cx, &[id])?.remove(&id).unwrap_or_default() })
+    Ok(Dm { id, thread_id, participants: load_participants(cx, &[id])?.remove(&id).unwrap_or_default() })
 }
 
 const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order by lsn limit 1";
@@ -163,7 +163,7 @@ struct ListDms {
 
 fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
     input.workspace_id.of(cx)?;
-    direct::page_of_caller(cx, input.cursor, input.limit)
+    direct::list_dms_of_caller(cx, input.cursor, input.limit)
 }
 
 /// Adds a member to a group direct message, one opened for three or more members, and returns it.
@@ -186,7 +186,7 @@ struct AddDmParticipant {
 fn add_dm_participant(cx: &mut Write<'_>, input: &AddDmParticipant) -> Result<Dm> {
     let found = direct::load(cx, input.channel_id)?;
     let member = load_member(cx, input.member_id)?;
-    let set = load_participants(cx, found.id)?;
+    let set = load_participant_ids(cx, found.id)?;
     if set.contains(&member.id) {
         return load_dm(cx, found.id);
     }
@@ -207,8 +207,8 @@ fn check_group(dm: &DirectMessage) -> Result<()> {
     Err(Error::wrong_state("the direct message was opened for two members, and cannot have others"))
 }
 
-fn load_participants(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
-    let participants = participants_of(cx, &[id])?.remove(&id).unwrap_or_default();
+fn load_participant_ids(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
+    let participants = load_participants(cx, &[id])?.remove(&id).unwrap_or_default();
     Ok(participants.into_iter().map(|participant| participant.member_id).collect())
 }
 
@@ -252,7 +252,7 @@ fn leave_dm(cx: &mut Write<'_>, input: &LeaveDm) -> Result<LeftDm> {
     let found = direct::load(cx, input.channel_id)?;
     let member_id = cx.caller().member_id()?;
     check_group(&found)?;
-    let set = load_participants(cx, found.id)?;
+    let set = load_participant_ids(cx, found.id)?;
     let archived = direct::leave(cx, found.id, set, member_id)?;
     Ok(LeftDm { channel_id: found.id, member_id, archived })
 }

@@ -19,9 +19,9 @@ use crate::id::ThreadId;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
-use crate::schema::{brief, explained_elsewhere};
+use crate::schema::{brief, mark_explained_elsewhere};
 use crate::text::Items;
 
 pub(crate) fn feature() -> Feature {
@@ -97,7 +97,7 @@ pub(in crate::coordination) struct ThreadFootprintChanged<'a> {
 impl Event for ThreadFootprintChanged<'_> {
     const KIND: &'static str = "ThreadFootprintChanged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let touched = footprint::footprint_in_event(event);
         event.row_of("threads", "$thread")?.set_known("footprint", touched).keep()
     }
@@ -195,7 +195,7 @@ struct CheckFootprint {
     /// Id of the thread.
     thread_id: Option<ThreadId>,
     /// The footprint, as in `set_thread_footprint`. Default: the thread's own.
-    #[schemars(transform = explained_elsewhere)]
+    #[schemars(transform = mark_explained_elsewhere)]
     footprint: Option<Footprint>,
 }
 

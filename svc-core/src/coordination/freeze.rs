@@ -15,13 +15,13 @@ use crate::capability::Capability::TokenAdmin;
 use crate::coordination::claims::{self, ClaimEnd};
 use crate::error::{Code, Error};
 use crate::id::MemberId;
-use crate::identity::authority::check_is_other;
+use crate::identity::authority::check_is_not_caller;
 use crate::identity::members::{self, Member, MemberFreeze, load_member};
-use crate::identity::tokens::check_reaches_no_further;
+use crate::identity::tokens::check_may_revoke_tokens_of;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::FREEZE_REASON_MAX;
-use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::log::replay::Replayed;
+use crate::log::event::{CachedEntryKind, Event, EventKind, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Effect, Feature, Read, Sample, TypedOperation, Write, changing, read};
 use crate::page::{Cursor, Limit, Page};
 use crate::schema::default_is;
@@ -65,8 +65,8 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![
-            EventKind::of::<MemberFrozen>().invalidates(Invalidates::Access),
-            EventKind::of::<MemberUnfrozen>().invalidates(Invalidates::Access),
+            EventKind::of::<MemberFrozen>().invalidates(CachedEntryKind::Access),
+            EventKind::of::<MemberUnfrozen>().invalidates(CachedEntryKind::Access),
         ])
         .sample(
             Sample::new(
@@ -95,7 +95,7 @@ pub(in crate::coordination) struct MemberFrozen<'a> {
 impl Event for MemberFrozen<'_> {
     const KIND: &'static str = "MemberFrozen";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let member = event.row_of("members", "member_id")?.set("frozen_at", event.at());
         member.set("frozen_by", event.subject()).set_to("frozen_reason", "reason").keep()
     }
@@ -111,7 +111,7 @@ pub(in crate::coordination) struct MemberUnfrozen {
 impl Event for MemberUnfrozen {
     const KIND: &'static str = "MemberUnfrozen";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let member = event.row_of("members", "member_id")?;
         member.clear("frozen_at").clear("frozen_by").clear("frozen_reason").keep()
     }
@@ -182,8 +182,8 @@ fn freeze_member(
     progress: &mut Option<FreezeProgress>,
 ) -> Result<Option<FrozenMember>> {
     let member = load_member_of_workspace(cx, input.workspace_id, input.member_id)?;
-    check_is_other(cx.caller(), member.id, "freeze itself")?;
-    check_reaches_no_further(cx, member.id)?;
+    check_is_not_caller(cx.caller(), member.id, "freeze itself")?;
+    check_may_revoke_tokens_of(cx, member.id)?;
     let present = members::freeze_of(cx, &member)?;
     let freeze = match (present, progress.as_ref()) {
         (Some(freeze), None) => freeze,

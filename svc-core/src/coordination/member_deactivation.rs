@@ -6,12 +6,12 @@ use crate::Result;
 use crate::coordination::claims::{self, ClaimEnd};
 use crate::id::MemberId;
 use crate::identity::member_ends::MemberDeactivated;
-use crate::log::event::{Event, Recorded};
+use crate::log::event::{Event, RecordedEvent};
 use crate::op::{Feature, Write};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        .ends_some(end_first_claims)
+        .end_held_objects(end_first_claims)
         .projector(&[MemberDeactivated::KIND], end_claims_of_deactivated_members)
 }
 
@@ -19,7 +19,7 @@ fn end_first_claims(cx: &mut Write<'_>, member: MemberId) -> Result<bool> {
     Ok(claims::end_first_claims(cx, member, ClaimEnd::Deactivated)?.has_more)
 }
 
-fn end_claims_of_deactivated_members(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+fn end_claims_of_deactivated_members(cx: &mut Write<'_>, events: &[RecordedEvent]) -> Result<()> {
     for member in events.iter().filter_map(|event| event.subject.member_id) {
         end_first_claims(cx, member)?;
     }

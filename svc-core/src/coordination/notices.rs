@@ -12,8 +12,8 @@ use crate::conversation::messages;
 use crate::conversation::visibility;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
-use crate::log::event::{Event, EventKind, Recorded, Subject};
-use crate::log::replay::Replayed;
+use crate::log::event::{Event, EventKind, RecordedEvent, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{DestroyPermit, Feature, Read, Records, Write};
 use crate::store::{columns, new_row};
 use crate::time::Time;
@@ -49,13 +49,13 @@ struct ThreadNotice<'a> {
 impl Event for ThreadNotice<'_> {
     const KIND: &'static str = "ThreadNotice";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.field("notice").map_or(Ok(()), |kind| replay_notice(event, kind.clone()))
     }
 }
 
 /// Replays the notice that an event adds to the event's thread.
-pub(in crate::coordination) fn replay_notice(event: &Replayed<'_>, kind: Value) -> Result<()> {
+pub(in crate::coordination) fn replay_notice(event: &ReplayedEvent<'_>, kind: Value) -> Result<()> {
     let row = event.row("thread_notices", [event.thread(), event.lsn().into()])?.made();
     row.set("at", event.at()).set("kind", kind).copy("message_id").keep()
 }
@@ -104,9 +104,9 @@ pub(in crate::coordination) fn post_notice_with_event(
     thread: ThreadId,
     author: Option<MemberId>,
     notice: &NewNotice<'_>,
-) -> Result<(Recorded, MessageId)> {
-    let words = messages::seal_in_job(cx, notice.text, &json!({"notice": notice.name}))?;
-    let place = visibility::place_for_service(cx, thread)?;
+) -> Result<(RecordedEvent, MessageId)> {
+    let words = messages::seal_in_transaction(cx, notice.text, &json!({"notice": notice.name}))?;
+    let place = visibility::thread_place_for_service(cx, thread)?;
     let message_id = messages::post_sealed(cx, &place, author, &words)?.id;
     let event = ThreadNotice { notice: notice.name, message_id, data: &notice.data };
     let recorded = cx.emit(Subject::thread(place.channel_id, thread), &event)?;

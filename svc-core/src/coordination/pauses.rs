@@ -15,8 +15,8 @@ use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{PAUSE_REASON_MAX, PAUSES_MAX};
-use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::log::replay::{Replayed, RowChange};
+use crate::log::event::{CachedEntryKind, Event, EventKind, Subject};
+use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::{brief, default_is};
@@ -62,8 +62,8 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![
-            EventKind::of::<RepoPaused>().invalidates(Invalidates::Rules),
-            EventKind::of::<RepoResumed>().invalidates(Invalidates::Rules),
+            EventKind::of::<RepoPaused>().invalidates(CachedEntryKind::Rules),
+            EventKind::of::<RepoResumed>().invalidates(CachedEntryKind::Rules),
         ])
         .sample(
             Sample::new(
@@ -106,7 +106,7 @@ pub(in crate::coordination) struct RepoPaused<'a> {
 impl Event for RepoPaused<'_> {
     const KIND: &'static str = "RepoPaused";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let row = event.row_of("repo_pauses", "repo")?;
         let again = event.field("again").and_then(Json::as_bool).unwrap_or(row.exists());
         let row = if again { row } else { set_pause_columns(event, row.made()) };
@@ -115,7 +115,7 @@ impl Event for RepoPaused<'_> {
 }
 
 /// Sets the columns of a new pause from the event that began the pause.
-fn set_pause_columns<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
+fn set_pause_columns<'e>(event: &ReplayedEvent<'_>, row: RowChange<'e>) -> RowChange<'e> {
     let key = event.text("repo").map(|repo| RepoKey::of(repo).to_string().into());
     let row = row.set_known("repo_key", key).set("paused_by", event.subject());
     row.set("paused_at", event.at()).set("lsn", event.lsn())
@@ -131,7 +131,7 @@ pub(in crate::coordination) struct RepoResumed<'a> {
 impl Event for RepoResumed<'_> {
     const KIND: &'static str = "RepoResumed";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("repo_pauses", "repo")?.remove()
     }
 }

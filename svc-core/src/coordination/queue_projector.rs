@@ -20,7 +20,7 @@ use crate::coordination::queue::{
 use crate::coordination::results::ThreadResultSet;
 use crate::coordination::thread_row::threads_of_workspace;
 use crate::id::{ChannelId, ThreadId};
-use crate::log::event::{Event, Recorded};
+use crate::log::event::{Event, RecordedEvent};
 use crate::op::{Feature, Records, Write};
 
 pub(crate) fn feature() -> Feature {
@@ -76,7 +76,7 @@ const QUEUE_EVENTS: [&str; 13] = [
     DeadLetterRequeued::KIND,
 ];
 
-fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+fn refresh_threads(cx: &mut Write<'_>, events: &[RecordedEvent]) -> Result<()> {
     let mut threads: BTreeMap<ThreadId, bool> = BTreeMap::new();
     for event in events {
         if let Some(thread) = event.subject.thread_id {
@@ -90,14 +90,14 @@ fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     })
 }
 
-fn move_pools(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+fn move_pools(cx: &mut Write<'_>, events: &[RecordedEvent]) -> Result<()> {
     channels_of(events).into_iter().try_for_each(|channel| move_to_current_pool(cx, channel))
 }
 
-fn refresh_channels(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+fn refresh_channels(cx: &mut Write<'_>, events: &[RecordedEvent]) -> Result<()> {
     channels_of(events).into_iter().try_for_each(|channel| refresh_channel(cx, channel))
 }
 
-fn channels_of(events: &[Recorded]) -> BTreeSet<ChannelId> {
+fn channels_of(events: &[RecordedEvent]) -> BTreeSet<ChannelId> {
     events.iter().filter_map(|event| event.subject.channel_id).collect()
 }

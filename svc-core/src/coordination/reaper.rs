@@ -21,7 +21,7 @@ use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces::is_live;
 use crate::limits::{REAP_MAX, REAP_TICK_SECS};
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Chore, ChoreProcesses, ChoreRound, Feature, Read, Settings, StepOutcome, Write};
 use crate::sync::lock;
 
@@ -53,7 +53,7 @@ struct ClaimUnacknowledged {
 impl Event for ClaimUnacknowledged {
     const KIND: &'static str = "ClaimUnacknowledged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("threads", "thread_id")?.clear("acknowledge_by").keep()
     }
 }

@@ -254,7 +254,7 @@ fn check_skills(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
 /// may see it.
 fn check_sees_channel(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if candidate.is_caller
-        || visibility::channel_visible_to(cx, candidate.thread.channel_id, candidate.member)?
+        || visibility::is_channel_visible_to(cx, candidate.thread.channel_id, candidate.member)?
     {
         return Ok(());
     }

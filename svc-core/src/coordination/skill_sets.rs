@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::hash::sha256;
 use crate::limits::{SKILL_MAX, SKILL_SETS_MAX};
 use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, Write};
 use crate::store::{FromValue, Value, new_row};
 use crate::text::Handle;
@@ -84,7 +84,7 @@ pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
 }
 
 /// Returns the set of required skills in an event's payload, as its stored text.
-pub(crate) fn skills_in_event(event: &Replayed<'_>) -> Option<String> {
+pub(crate) fn skills_in_event(event: &ReplayedEvent<'_>) -> Option<String> {
     let names = event.field("required_skills")?.as_array()?;
     Some(names.iter().filter_map(|name| name.as_str()).collect::<Vec<_>>().join(","))
 }

@@ -20,8 +20,8 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{
     SLOT_CAPACITY_MAX, SLOT_CLAIMS_COUNTED_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX,
 };
-use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::log::replay::Replayed;
+use crate::log::event::{CachedEntryKind, Event, EventKind, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Page};
 use crate::store::new_row;
@@ -67,8 +67,8 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![
-            EventKind::of::<SlotCapacitySet>().invalidates(Invalidates::Rules),
-            EventKind::of::<SlotCapacityCleared>().invalidates(Invalidates::Rules),
+            EventKind::of::<SlotCapacitySet>().invalidates(CachedEntryKind::Rules),
+            EventKind::of::<SlotCapacityCleared>().invalidates(CachedEntryKind::Rules),
         ])
         .sample(
             Sample::new(
@@ -120,7 +120,7 @@ pub(in crate::coordination) struct SlotCapacitySet<'a> {
 impl Event for SlotCapacitySet<'_> {
     const KIND: &'static str = "SlotCapacitySet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("slots", "slot")?.made().copy("capacity").keep()
     }
 }
@@ -135,7 +135,7 @@ pub(in crate::coordination) struct SlotCapacityCleared<'a> {
 impl Event for SlotCapacityCleared<'_> {
     const KIND: &'static str = "SlotCapacityCleared";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("slots", "slot")?.remove()
     }
 }
@@ -360,7 +360,7 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
             })
             .collect();
     }
-    Ok(Page::after_place(slots.into_values().collect(), input.cursor))
+    Ok(Page::rest_after_index(slots.into_values().collect(), input.cursor))
 }
 
 /// A slot, and the number of live claims that use the slot.

@@ -140,7 +140,7 @@ fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
     if input.newest_first {
         return list_newest_threads(cx, input);
     }
-    threads_in(cx, input.channel_id, input.state, input.cursor, input.limit)
+    list_threads_in_channel(cx, input.channel_id, input.state, input.cursor, input.limit)
 }
 
 fn list_newest_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
@@ -164,7 +164,7 @@ const HORIZON_OF_NEWEST: &str =
     "select lsn from threads where channel_id = $1 and lsn < $2 order by lsn desc limit 1 offset $3";
 
 /// Returns the threads of a channel that the caller may see, oldest first.
-pub(crate) fn threads_in(
+pub(crate) fn list_threads_in_channel(
     cx: &Read<'_>,
     channel: ChannelId,
     state: Option<ThreadState>,
@@ -217,7 +217,7 @@ const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 ord
 
 /// Returns the thread that `claim_next_workspace_thread` would claim for the caller now, or `None` if there
 /// is none.
-pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
+pub(crate) fn find_next_thread_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
         return Ok(None);
@@ -250,7 +250,7 @@ fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<Op
     let from = Cursor::beyond(input.cursor, input.newest_first);
     let rows = rows_to_read(input.limit);
     let events = cx.rows(sql, &[&thread.id, &from, &cx.caller().workspace_id, &rows])?;
-    messages::open_content(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
+    messages::add_message_content(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }
 
 /// Selects the events of a thread, except events before the log's floor.

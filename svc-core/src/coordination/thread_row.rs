@@ -220,8 +220,12 @@ pub(crate) fn select_page(
 }
 
 /// Runs a [`thread_select`] statement, and returns as many of the selected threads as fit on a page.
-pub(crate) fn select_first(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Thread>> {
-    let found: Vec<StoredThread> = cx.first_rows(sql, params)?;
+pub(crate) fn select_first_threads(
+    cx: &Read<'_>,
+    sql: &'static str,
+    params: &[&dyn ToParam],
+) -> Result<Vec<Thread>> {
+    let found: Vec<StoredThread> = cx.query_first_page(sql, params)?;
     Ok(found.into_iter().map(|stored| stored.at_time(cx.now())).collect())
 }
 

@@ -15,7 +15,7 @@ use crate::error::Code;
 use crate::id::TokenId;
 use crate::identity::apps::acts_for_installed_app;
 use crate::identity::sessions::has_credential;
-use crate::identity::tokens::{RevocableToken, check_exists};
+use crate::identity::tokens::{RevocableToken, check_token_exists};
 use crate::op::{Answer, Effect, Feature, Read, Write, changing};
 use crate::time::Time;
 
@@ -149,7 +149,7 @@ impl Answer<RevokeToken> for Revocation {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &RevokeToken, kept: Self) -> Result<Self> {
-        check_exists(cx, kept.id)?;
+        check_token_exists(cx, kept.id)?;
         Ok(kept)
     }
 }

@@ -149,6 +149,7 @@ const MEMBER_EVENTS: [&str; 4] = [
 
 /// Returns a filter for the events that can make a thread ready for the caller, in one channel or in any.
 fn ready_event_filter(channel: Option<ChannelId>) -> EventFilter {
-    let elsewhere = EventFilter::on(WORKSPACE_EVENTS).or(EventFilter::on(MEMBER_EVENTS).about_me());
+    let elsewhere =
+        EventFilter::on(WORKSPACE_EVENTS).or(EventFilter::on(MEMBER_EVENTS).about_waiting_member());
     EventFilter::on(CHANNEL_EVENTS).in_channel(channel).or(elsewhere)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::id::{MemberId, ThreadId};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, Write};
 
 /// Adds the caller, and the member `holder` who now holds the claim, to the workers of a thread.
@@ -51,18 +51,18 @@ const ADD: &str =
     "insert into thread_workers (thread_id, member_id, lsn) values ($1, $2, $3) on conflict do nothing";
 
 /// Adds the holder, the acting member and the delegate of an event to the thread's workers.
-pub(super) fn replay_workers(event: &Replayed<'_>, holder: Value) -> Result<()> {
+pub(super) fn replay_workers(event: &ReplayedEvent<'_>, holder: Value) -> Result<()> {
     let workers = [holder, event.subject(), event.actor()];
     workers.into_iter().try_for_each(|worker| replay_worker(event, worker))
 }
 
 /// Adds the delegate of an event to the thread's workers, if a delegate acted.
-pub(super) fn replay_delegate(event: &Replayed<'_>) -> Result<()> {
+pub(super) fn replay_delegate(event: &ReplayedEvent<'_>) -> Result<()> {
     let actor = event.actor();
     if actor == event.subject() { Ok(()) } else { replay_worker(event, actor) }
 }
 
-fn replay_worker(event: &Replayed<'_>, worker: Value) -> Result<()> {
+fn replay_worker(event: &ReplayedEvent<'_>, worker: Value) -> Result<()> {
     let row = event.row("thread_workers", [event.thread(), worker.clone()])?;
     if worker.is_null() || row.exists() {
         return Ok(());

@@ -185,7 +185,7 @@ fn list_by_claimability(
             break;
         };
         covered = Some(candidate.lsn);
-        let ends = cx.page_ends();
+        let ends = cx.must_end_page();
         let can_be_claimed = candidate.is_waiting && obstacles.is_empty();
         let thread =
             if can_be_claimed == is_claimable { thread_of_workspace(cx, candidate.id)? } else { None };

@@ -12,7 +12,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
-use super::{Error, is_full};
+use super::{Error, is_disk_full};
 
 /// The access that a program needs to a file or a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub(crate) fn describe_denial(need: Need, path: &Path, error: &io::Error) -> Str
         _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
             format!("its symbolic links go in a circle: see `ls -l {}`", quoted(path))
         }
-        _ if is_full(error) => {
+        _ if is_disk_full(error) => {
             let folder = path.parent().unwrap_or(path);
             format!("the disk of {} is full: make room, see `df {}`", folder.display(), quoted(folder))
         }

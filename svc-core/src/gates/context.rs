@@ -76,7 +76,7 @@ fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<W
     let claims = cx.caller().member.map(|member| claimed_threads(cx, member)).transpose()?;
     Ok(WorkspaceContext {
         claims: within(claims.unwrap_or_default(), LIST_BYTES_MAX)?,
-        next: thread_reads::next_for_caller(cx)?,
+        next: thread_reads::find_next_thread_for_caller(cx)?,
         reviews: within(reviews::threads_to_review(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES_MAX)?,
         approvals: within(approvals::gates_to_decide(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES_MAX)?,
     })
@@ -89,7 +89,7 @@ fn claimed_threads(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
     let now = cx.now();
     let last = cx.horizon_within(CLAIM_HORIZON, &[&workspace, &member], 0, CONTEXT_SCAN_MAX)?.up_to();
     let params = visibility.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX, &last]);
-    thread_row::select_first(cx, CLAIMED_THREADS, &params)
+    thread_row::select_first_threads(cx, CLAIMED_THREADS, &params)
 }
 
 /// Query that uses the index of claimed threads.

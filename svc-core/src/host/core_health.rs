@@ -87,7 +87,7 @@ impl ProcessState {
         };
         let process = Arc::clone(self);
         let clock =
-            CheckMethod::Remarkable(Box::new(move || process.dispatch().and_then(|on| on.clock.warning())));
+            CheckMethod::RemarkOnly(Box::new(move || process.dispatch().and_then(|on| on.clock.warning())));
         let checked = |name, health| HealthCheck { name, health, status: None };
         let counted = |name, status| HealthCheck { name, health: CheckMethod::Unchecked, status };
         Feature::new()
@@ -117,7 +117,7 @@ impl ProcessState {
         }
         dispatch
             .bus
-            .is_interrupted()
+            .has_interrupted_notifications()
             .then(|| "notifications of other servers are interrupted; polling continues".to_owned())
     }
 }

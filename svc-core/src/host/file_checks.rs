@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::host::service::Service;
 use crate::id::WorkspaceId;
 use crate::op::{Admission, Input, Operation, Read};
-use crate::portability::ArrivingExport;
+use crate::portability::IncomingExport;
 use crate::spool::CompleteSpool;
 
 impl Service {
@@ -26,28 +26,28 @@ impl Service {
     }
 
     /// Begins to receive a file for a workspace. The file is checked while it is being received.
-    pub async fn begin_file(&self, workspace: WorkspaceId) -> Result<ArrivingExport> {
+    pub async fn begin_upload(&self, workspace: WorkspaceId) -> Result<IncomingExport> {
         let service = self.clone();
-        run_blocking(move || ArrivingExport::begin(&service.dispatch().shared, workspace)).await
+        run_blocking(move || IncomingExport::begin(&service.dispatch().shared, workspace)).await
     }
 
     /// Writes and checks the next bytes of a file.
     ///
     /// The process checks one file at a time, but only while it processes these bytes.
-    pub async fn write_file(&self, file: ArrivingExport, bytes: Vec<u8>) -> Result<ArrivingExport> {
+    pub async fn write_upload(&self, file: IncomingExport, bytes: Vec<u8>) -> Result<IncomingExport> {
         let _turn = self.process().check_slots.acquire().await.map_err(Error::internal)?;
         run_blocking(move || file.write(bytes)).await
     }
 
     /// Completes a received file and returns it as a spool. Fails with 400 `export-invalid` if it does not
     /// verify.
-    pub async fn end_file(&self, file: ArrivingExport) -> Result<CompleteSpool> {
+    pub async fn end_upload(&self, file: IncomingExport) -> Result<CompleteSpool> {
         let _turn = self.process().check_slots.acquire().await.map_err(Error::internal)?;
         run_blocking(move || file.finish()).await
     }
 
     /// Returns the maximum size of an uploaded file in bytes.
-    pub fn file_max_bytes(&self) -> u64 {
+    pub fn upload_max_bytes(&self) -> u64 {
         self.dispatch().shared.settings.import_max_bytes
     }
 }

@@ -15,7 +15,7 @@ use crate::id::WorkspaceId;
 use crate::log::keys as check_values;
 use crate::op::{Chore, ChoreFn, ChoreProcesses, ChoreRound, Feature, StepOutcome};
 use crate::store::scrubber::Scrubber;
-use crate::store::{Conn, Opener, WalCut};
+use crate::store::{Conn, Opener, WalTruncation};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
@@ -112,7 +112,7 @@ impl Maintenance {
         if round.clock().monotonic() < *truncate_after {
             return lock(&self.conn).checkpoint();
         }
-        if self.truncate_wal(round)? == WalCut::BlockedByReader {
+        if self.truncate_wal(round)? == WalTruncation::BlockedByReader {
             *truncate_after = round.clock().deadline(TRUNCATION_PAUSE);
         }
         Ok(())
@@ -123,7 +123,7 @@ impl Maintenance {
     /// Under steady writing, further frames are always written during the checkpoint, which would let the log
     /// grow forever. So the writer is stopped for these last frames only; the frames that were checkpointed
     /// before have already been synced.
-    fn truncate_wal(&self, round: &ChoreRound<'_>) -> Result<WalCut> {
+    fn truncate_wal(&self, round: &ChoreRound<'_>) -> Result<WalTruncation> {
         let conn = lock(&self.conn);
         conn.checkpoint()?;
         self.opener.sync_file()?;
@@ -143,7 +143,7 @@ impl Maintenance {
         }
         let Some(lead) = round.lead()? else { return Ok(()) };
         let done = if self.opener.is_sqlite() {
-            if self.truncate_wal(round)? == WalCut::Done { pending } else { Vec::new() }
+            if self.truncate_wal(round)? == WalTruncation::Done { pending } else { Vec::new() }
         } else {
             let now = round.clock().monotonic();
             lock(&self.scrubber).scrub(&lock(&self.conn), group_by_table(pending), now)?

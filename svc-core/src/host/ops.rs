@@ -10,16 +10,17 @@ pub use crate::gates::approvals::follow_approval;
 pub use crate::host::typed_calls::TypedReply;
 pub use crate::identity::members::{AnyHandle, LIST_MEMBERS, ListMembers, Member, MemberFreeze, MemberKind};
 pub use crate::identity::oidc::{
-    BegunLogin, LoginSecrets, MockPerson, OidcCallback, OidcLogin, ProviderClaims, TakenLogin,
+    LoginSecrets, MockPerson, OidcCallback, OidcLogin, PendingLogin, ProviderClaims, ReturnedLogin,
 };
-pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignedOut};
+pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignOutResult};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 pub use crate::identity::whoami::{Bearer, Me, WHOAMI, Whoami};
 pub use crate::identity::workspaces::OwnWorkspaceId;
 pub use crate::log::feed::{FrameBytes, FrameForm};
 pub use crate::outreach::push::{PUSH_TTL, PushNotification, WEB_PUSH};
 pub use crate::portability::{
-    EXPORT_WORKSPACE, ExportReport, ExportWorkspace, IMPORT_WORKSPACE, ImportWorkspace, Imported, Mode, Words,
+    EXPORT_WORKSPACE, ExportReport, ExportWorkspace, IMPORT_WORKSPACE, ImportResult, ImportWorkspace, Mode,
+    Words,
 };
 pub use crate::stream::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent};
 pub use crate::stream::internal_consumers::{
@@ -31,7 +32,7 @@ pub use crate::stream::subscriptions::{
     LaterFrame, ServerFrame, StartPosition, StartRequest, StreamQuery, Subscriber, Subscription,
     WantedEvents, contract as subscription_contract,
 };
-pub use crate::stream::workspace_address::scheme_card;
+pub use crate::stream::workspace_address::public_card;
 
 #[cfg(test)]
 mod tests {

@@ -37,14 +37,17 @@ impl Service {
         let mut after = None;
         loop {
             let run = move |cx: &mut Write<'_>| key_segments::rewrap(cx, after);
-            let Some(step) = dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, run)? else {
+            let Some(step) = dispatch.change_as_instance(WorkspaceId::INSTANCE, Surface::System, run)? else {
                 break;
             };
             moved = moved.saturating_add(step.moved);
             after = Some(step.last);
         }
-        let rewrap =
-            dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, remove_unused_check_values)?;
+        let rewrap = dispatch.change_as_instance(
+            WorkspaceId::INSTANCE,
+            Surface::System,
+            remove_unused_check_values,
+        )?;
         Ok(RewrapReport { moved, ..rewrap })
     }
 }

@@ -182,9 +182,9 @@ impl Service {
     fn start(options: ServiceOptions) -> Result<Self> {
         let mut features = features::features();
         features.extend(options.features);
-        let opener = Opener::new(&options.database)?.timed_by(options.clock.clone());
+        let opener = Opener::new(&options.database)?.with_clock(options.clock.clone());
         let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone())
-            .timed_by(options.clock.clone());
+            .with_clock(options.clock.clone());
         start_checks::prepare_database(&opener, options.mode, &sealer, options.clock.now())?;
         start_checks::check_clock(&opener, &options.clock)?;
         features.push(Maintenance::feature(opener.clone(), &options.clock)?);
@@ -252,7 +252,7 @@ impl Service {
     /// Returns the keys for `label`, with which a shell seals data that clients send back.
     ///
     /// The first key seals; every key unseals.
-    pub fn keys_for(&self, label: &'static str) -> Result<Vec<Zeroizing<[u8; 32]>>> {
+    pub fn derive_keys(&self, label: &'static str) -> Result<Vec<Zeroizing<[u8; 32]>>> {
         self.inner.dispatch.shared.sealer.derived(label)
     }
 

@@ -19,7 +19,7 @@ use crate::host::service::{Service, ServiceOptions};
 use crate::host::start_checks;
 use crate::id::{MemberId, TokenId, WorkspaceId};
 use crate::identity::members::{AnyHandle, Member};
-use crate::identity::setup::{self, InstanceMint, SetupNames};
+use crate::identity::setup::{self, InstanceTokenRequest, SetupNames};
 use crate::identity::tokens::{MintedToken, Quotas};
 use crate::op::Surface;
 use crate::store::refusal::refusal;
@@ -79,7 +79,8 @@ pub fn open(config: &Config) -> Result<Service> {
     if config.database_url.is_none() {
         DataDir::open(&config.data_dir)?;
     }
-    for path in data_dir::open_to_others(&config.data_dir, &config.secret_files, config.data_access)? {
+    for path in data_dir::check_access_of_others(&config.data_dir, &config.secret_files, config.data_access)?
+    {
         let path = path.display();
         match config.data_access {
             DataAccess::Owner => {
@@ -98,7 +99,7 @@ pub fn open(config: &Config) -> Result<Service> {
 /// A folder that was never set up and a database without schema are initialised, and any caller can later
 /// create the first workspace.
 #[cfg(feature = "bootstrap")]
-pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, Service)> {
+pub fn open_or_create(variables: &Variables, data_dir: &Path) -> Result<(Config, Service)> {
     let read = || Config::read(variables.iter().cloned(), data_dir);
     let create = |config: &Config| {
         Service::open(ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::from_config(config)? })
@@ -110,7 +111,7 @@ pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, 
     }
     match DataDir::create(data_dir, config.data_access, &Entropy::System) {
         Ok(mut setup) => {
-            setup.make_database()?;
+            setup.create_database_file()?;
             let config = read()?;
             let service = create(&config)?;
             setup.finish()?;
@@ -142,7 +143,7 @@ pub fn init(
     let config = Config::read(variables.iter().cloned(), data_dir)?;
     let uses_own_database = config.database_url.is_none();
     if uses_own_database {
-        setup.make_database()?;
+        setup.create_database_file()?;
     }
     match create_first_workspace(&config, workspace, admin) {
         Ok((service, made)) => {
@@ -187,7 +188,7 @@ fn resolve_rejected_setup(setup: UnfinishedSetup, uses_own_database: bool, refus
 
 /// A request for a token by the administrator of the machine.
 #[derive(Clone, Debug, Default)]
-pub struct RequestedToken {
+pub struct TokenRequest {
     /// The workspace of the token. May be omitted if there is only one workspace.
     pub workspace_id: Option<WorkspaceId>,
     /// The handle of the member that the token will act as.
@@ -211,7 +212,7 @@ impl Service {
     pub fn establish(&self, workspace: &str, admin: &str) -> Result<SetupResult> {
         let names = SetupNames::new(workspace, admin)?;
         let run = move |cx: &mut crate::op::Write<'_>| setup::establish(cx, &names, Surface::Cli);
-        let made = self.dispatch().as_instance(WorkspaceId::INSTANCE, Surface::Cli, run)?;
+        let made = self.dispatch().change_as_instance(WorkspaceId::INSTANCE, Surface::Cli, run)?;
         Ok(SetupResult {
             workspace: NamedWorkspace { id: made.workspace.id, name: made.workspace.name },
             admin: named_member(made.admin),
@@ -222,16 +223,16 @@ impl Service {
     }
 
     /// Returns the workspace `named`, or the only workspace if `named` is `None`.
-    pub fn the_workspace(&self, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
-        self.dispatch().read_as_instance(move |cx| setup::the_workspace(cx, named))
+    pub fn find_workspace(&self, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
+        self.dispatch().read_as_instance(move |cx| setup::find_workspace(cx, named))
     }
 
     /// Creates a token for a member, as the administrator of the machine.
-    pub fn mint_as_instance(&self, wanted: &RequestedToken) -> Result<IssuedToken> {
+    pub fn mint_as_instance(&self, wanted: &TokenRequest) -> Result<IssuedToken> {
         let invalid = |field: &'static str| move |error: String| Error::in_field(field, error);
         // Determined before the task is queued, so that the writer locks only the head of this workspace.
-        let workspace_id = self.the_workspace(wanted.workspace_id)?;
-        let mint = InstanceMint {
+        let workspace_id = self.find_workspace(wanted.workspace_id)?;
+        let mint = InstanceTokenRequest {
             workspace_id,
             handle: AnyHandle::new(&wanted.member).map_err(invalid("member"))?,
             label: wanted.label.clone().map(Text::new).transpose().map_err(invalid("label"))?,
@@ -240,7 +241,7 @@ impl Service {
             quotas: wanted.quotas,
         };
         let run = move |cx: &mut crate::op::Write<'_>| setup::mint_as_instance(cx, &mint, Surface::Cli);
-        self.dispatch().as_instance(workspace_id, Surface::Cli, run).map(issued_token)
+        self.dispatch().change_as_instance(workspace_id, Surface::Cli, run).map(issued_token)
     }
 }
 
@@ -271,11 +272,11 @@ mod tests {
         let service = service(&folder);
         let made = service.establish("Team", "ada").unwrap();
         assert_eq!(service.establish("Other", "bob").unwrap_err().code(), Code::AlreadyInitialised);
-        let wanted = RequestedToken { member: "ada".to_owned(), ..RequestedToken::default() };
+        let wanted = TokenRequest { member: "ada".to_owned(), ..TokenRequest::default() };
         assert_ne!(service.mint_as_instance(&wanted).unwrap().id, made.token.id);
-        let stranger = RequestedToken { member: "bob".to_owned(), ..RequestedToken::default() };
+        let stranger = TokenRequest { member: "bob".to_owned(), ..TokenRequest::default() };
         assert_eq!(service.mint_as_instance(&stranger).unwrap_err().code(), Code::NotFound);
-        let garbled = RequestedToken { member: "bad handle".to_owned(), ..wanted };
+        let garbled = TokenRequest { member: "bad handle".to_owned(), ..wanted };
         let error = service.mint_as_instance(&garbled).unwrap_err();
         assert!(error.code() == Code::Malformed && error.detail().starts_with("`member`: "), "{error}");
     }
@@ -291,9 +292,9 @@ mod tests {
     #[test]
     fn bootstrap_initialises_a_folder_and_reopens_it() {
         let folder = tempfile::tempdir().unwrap();
-        let (_, service) = open_or_begin(&[], folder.path()).unwrap();
+        let (_, service) = open_or_create(&[], folder.path()).unwrap();
         drop(service);
-        let (config, service) = open_or_begin(&[], folder.path()).unwrap();
+        let (config, service) = open_or_create(&[], folder.path()).unwrap();
         service.establish("Team", "ada").unwrap();
         drop(service);
         assert!(open(&config).is_ok());

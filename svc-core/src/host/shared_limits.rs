@@ -41,7 +41,7 @@ fn run_sharing_tasks(limits: &RateLimits, connection: &mut LimitConnection) {
                 limits.complete_report(report, used.ok());
                 outcome
             }
-            SharingTask::Tidy => connection.remove_available(),
+            SharingTask::Tidy => connection.remove_fully_available(),
             SharingTask::Connect => connection.connect(),
         };
         retry = connection.retry_time(outcome);
@@ -60,7 +60,7 @@ struct LimitConnection {
 impl LimitConnection {
     /// Opens a connection, and sets the clock to the time of the database.
     fn connect(&mut self) -> Result<()> {
-        let conn = self.opener.with_short_timeouts()?;
+        let conn = self.opener.open_with_short_timeouts()?;
         let asked = self.clock.monotonic();
         self.clock.follow_database(rate_windows::database_time(&conn)?, asked);
         self.conn = Some(conn);
@@ -92,8 +92,8 @@ impl LimitConnection {
     }
 
     /// Removes stored limits that are fully available.
-    fn remove_available(&self) -> Result<()> {
+    fn remove_fully_available(&self) -> Result<()> {
         let (conn, now) = self.open_connection()?;
-        rate_windows::remove_available(conn, now).map(drop)
+        rate_windows::remove_fully_available(conn, now).map(drop)
     }
 }

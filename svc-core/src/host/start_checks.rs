@@ -8,19 +8,19 @@
 use std::time::Duration;
 
 use crate::error::{Code, Error, Result};
-use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
+use crate::limits::{INLINE_READERS_MAX, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::newest_event_time;
 use crate::log::keys;
 use crate::log::seal::Sealer;
 use crate::op::Read;
-use crate::store::executor::ReaderCounts;
+use crate::store::executor::ReaderSettings;
 use crate::store::migrate::{self, Schema};
 use crate::store::{Conn, Engine, OpenMode, Opener, rate_windows};
 use crate::time::{Clock, Time};
 
 /// Prepares the database for a service, or fails with the reason why the service cannot start.
 pub(crate) fn prepare_database(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: Time) -> Result<()> {
-    if MissingSetup::find(&opener.first_connection(mode)?, mode, sealer)?.is_empty() {
+    if MissingSetup::find(&opener.open_first_connection(mode)?, mode, sealer)?.is_empty() {
         return Ok(());
     }
     let conn = opener.migrator()?;
@@ -75,7 +75,7 @@ impl ReplacementReasons {
     /// Returns a description if another version has migrated the schema.
     pub fn schema_reason(cx: &Read<'_>) -> Result<Option<String>> {
         let newest = cx.one::<(i64, String)>(migrate::NEWEST, &[])?;
-        let newer = newest.filter(|(version, _)| migrate::is_newer(*version));
+        let newer = newest.filter(|(version, _)| migrate::is_newer_schema(*version));
         Ok(newer.map(|(_, name)| format!("a newer version has applied {name}: run that version here")))
     }
 
@@ -114,7 +114,7 @@ impl MissingSetup {
         let schema = Schema::read(conn)?;
         if !schema.exists() {
             return match mode {
-                OpenMode::Existing => Err(migrate::not_set_up()),
+                OpenMode::Existing => Err(migrate::not_set_up_error()),
                 OpenMode::Create => Ok(Self { schema, needs_check_value: false }),
             };
         }
@@ -145,16 +145,16 @@ pub(super) fn connection_counts(
     opener: &Opener,
     cores: usize,
     read_limit: Option<Duration>,
-) -> (usize, ReaderCounts) {
+) -> (usize, ReaderSettings) {
     if opener.is_sqlite() {
-        let inline = cores.saturating_add(1).min(INLINE_READERS);
-        return (1, ReaderCounts { threads: READERS, inline, limit: read_limit });
+        let inline = cores.saturating_add(1).min(INLINE_READERS_MAX);
+        return (1, ReaderSettings { threads: READERS, inline, limit: read_limit });
     }
     // Each statement on these connections waits for the network, so their number does not depend on the
     // cores. It is fixed, so that a server can be configured for a number of processes.
     (
         WRITER_LANES,
-        ReaderCounts { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS, limit: read_limit },
+        ReaderSettings { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS, limit: read_limit },
     )
 }
 
@@ -163,7 +163,7 @@ mod tests {
     use secrecy::SecretString;
 
     use super::*;
-    use crate::limits::{POSTGRES_CONNECTIONS, SCANNERS};
+    use crate::limits::{POSTGRES_CONNECTIONS, SCANNER_THREADS};
     use crate::store::Database;
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             let (lanes, readers) = connection_counts(&postgres, cores, None);
             // One more connection each for health, the long reader, the bus, the listener, the housekeeper
             // and the rate limits.
-            let fixed = SCANNERS + 6;
+            let fixed = SCANNER_THREADS + 6;
             assert_eq!(
                 lanes + readers.threads + readers.inline + fixed,
                 POSTGRES_CONNECTIONS,

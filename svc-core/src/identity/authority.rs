@@ -139,7 +139,7 @@ pub(super) fn check_may_revoke(
 /// members may perform.
 ///
 /// Under delegation, both the member that the caller acts as and the delegate count as the caller.
-pub(crate) fn check_is_other(caller: &Caller, member: MemberId, action: &str) -> Result<()> {
+pub(crate) fn check_is_not_caller(caller: &Caller, member: MemberId, action: &str) -> Result<()> {
     if caller.member == Some(member) || caller.actor == Some(member) {
         return Err(Error::forbidden(format!("a member cannot {action}")));
     }

@@ -15,7 +15,7 @@ use crate::identity::tokens::{self, MintedToken, NewToken, with_surface};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Surface, Write, secret_shown_once_error, write};
 use crate::text::{Handle, Text};
 
@@ -57,7 +57,7 @@ pub(crate) struct MemberCreated {
 impl Event for MemberCreated {
     const KIND: &'static str = "MemberCreated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let member = event.row_of("members", "member_id")?.made().copy("handle kind display_name");
         let member = member.set("created_at", event.at()).set("lsn", event.lsn());
         let member = member.clear("frozen_at").clear("frozen_by").clear("frozen_reason");

@@ -37,18 +37,18 @@ impl LogRange {
     /// Returns whether the log contains all events after a position.
     ///
     /// A position after the head is from another history of the log, before an operator restored a backup.
-    pub fn has_after(self, position: i64) -> bool {
+    pub fn has_all_events_after(self, position: i64) -> bool {
         (self.beginning()..=self.head).contains(&position)
     }
 
     /// Returns the number of events in the log after a position, which may be outside the range.
-    pub fn count_after(self, position: i64) -> i64 {
+    pub fn count_events_after(self, position: i64) -> i64 {
         self.head.saturating_sub(position.clamp(self.beginning(), self.head.max(self.beginning())))
     }
 
     /// Fails with 409 `must_refetch` unless the log contains all events after a position.
-    pub fn check_after(self, workspace: WorkspaceId, position: i64) -> Result<()> {
-        if self.has_after(position) { Ok(()) } else { Err(self.must_refetch(workspace)) }
+    pub fn check_has_all_events_after(self, workspace: WorkspaceId, position: i64) -> Result<()> {
+        if self.has_all_events_after(position) { Ok(()) } else { Err(self.must_refetch(workspace)) }
     }
 
     /// Returns the error for a position after which the log does not contain all events.
@@ -68,13 +68,18 @@ impl LogRange {
 
     /// Returns the hash of the event at a position, or `None` if the log has no event there, such as at
     /// position 0.
-    pub fn hash_at(self, cx: &Read<'_>, position: i64) -> Result<Option<[u8; 32]>> {
-        self.hash_in(cx, cx.caller().workspace_id, position)
+    pub fn event_hash_at(self, cx: &Read<'_>, position: i64) -> Result<Option<[u8; 32]>> {
+        self.event_hash_in(cx, cx.caller().workspace_id, position)
     }
 
     /// Returns the hash of the event at a position in the log of `workspace`, or `None` if the log has no
     /// event there.
-    pub fn hash_in(self, cx: &Read<'_>, workspace: WorkspaceId, position: i64) -> Result<Option<[u8; 32]>> {
+    pub fn event_hash_in(
+        self,
+        cx: &Read<'_>,
+        workspace: WorkspaceId,
+        position: i64,
+    ) -> Result<Option<[u8; 32]>> {
         let row: Option<([u8; 32],)> = cx.one(EVENT_HASH, &[&workspace, &position])?;
         Ok(row.map(|(hash,)| hash))
     }
@@ -91,13 +96,13 @@ mod tests {
     #[test]
     fn a_position_is_in_the_log_from_before_its_floor_to_its_head() {
         let range = LogRange { floor: 5, head: 9 };
-        let has: Vec<i64> = (-1..12).filter(|position| range.has_after(*position)).collect();
+        let has: Vec<i64> = (-1..12).filter(|position| range.has_all_events_after(*position)).collect();
         assert_eq!(has, [4, 5, 6, 7, 8, 9]);
         let whole = LogRange { floor: 1, head: 0 };
-        assert!(whole.has_after(0) && !whole.has_after(1));
-        let counts = [-1, 4, 6, 9, i64::MAX].map(|position| range.count_after(position));
-        assert_eq!((counts, whole.count_after(7)), ([5, 5, 3, 0, 0], 0));
-        let error = range.check_after(WorkspaceId::INSTANCE, 3).unwrap_err();
+        assert!(whole.has_all_events_after(0) && !whole.has_all_events_after(1));
+        let counts = [-1, 4, 6, 9, i64::MAX].map(|position| range.count_events_after(position));
+        assert_eq!((counts, whole.count_events_after(7)), ([5, 5, 3, 0, 0], 0));
+        let error = range.check_has_all_events_after(WorkspaceId::INSTANCE, 3).unwrap_err();
         let problem = serde_json::to_value(error.problem()).unwrap();
         let code = &problem["code"];
         let floor = &problem["floor"];

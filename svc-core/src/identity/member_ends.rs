@@ -17,21 +17,21 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::id::{MemberId, SessionId, TokenId};
-use crate::identity::authority::check_is_other;
+use crate::identity::authority::check_is_not_caller;
 use crate::identity::delegation::end_grants_of_delegate;
 use crate::identity::members;
 use crate::identity::sessions::end_member_sessions;
 use crate::identity::tokens::{end_member_tokens, mark_listed_revoked};
-use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::log::replay::Replayed;
+use crate::log::event::{CachedEntryKind, Event, EventKind, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Feature, Write};
 use crate::text::DELETED_HANDLES;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().events(vec![
-        EventKind::of::<MemberDeactivated>().invalidates(Invalidates::Access),
-        EventKind::of::<MemberReactivated>().invalidates(Invalidates::Access),
-        EventKind::of::<MemberRemoved>().invalidates(Invalidates::Access),
+        EventKind::of::<MemberDeactivated>().invalidates(CachedEntryKind::Access),
+        EventKind::of::<MemberReactivated>().invalidates(CachedEntryKind::Access),
+        EventKind::of::<MemberRemoved>().invalidates(CachedEntryKind::Access),
     ])
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct MemberDeactivated {
 impl Event for MemberDeactivated {
     const KIND: &'static str = "MemberDeactivated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let member = event.row_of("members", "member_id")?;
         member.set("deactivated_at", event.at()).set("changed_at", event.at()).keep()?;
         mark_listed_revoked(event)
@@ -68,7 +68,7 @@ pub(crate) struct MemberReactivated {
 impl Event for MemberReactivated {
     const KIND: &'static str = "MemberReactivated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let member = event.row_of("members", "member_id")?;
         member.clear("deactivated_at").set("changed_at", event.at()).keep()
     }
@@ -84,7 +84,7 @@ pub(crate) struct MemberRemoved {
 impl Event for MemberRemoved {
     const KIND: &'static str = "MemberRemoved";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let handle = event.text("member_id").map(|id| format!("{DELETED_HANDLES}{id}").into());
         let person = event.row_of("members", "member_id")?.set_known("handle", handle);
         let person = person.clear("display_name").set("removed_at", event.at());
@@ -95,7 +95,7 @@ impl Event for MemberRemoved {
 
 /// Replays the effects of a removal: removes the person's identities at providers and the person's group
 /// memberships.
-fn replay_removal(event: &Replayed<'_>) -> Result<()> {
+fn replay_removal(event: &ReplayedEvent<'_>) -> Result<()> {
     let Some(person) = event.field("member_id") else { return Ok(()) };
     event.rows("oidc_identities", std::slice::from_ref(person), |identity| identity.remove())?;
     event.rows("scim_groups", &[], |group| {
@@ -113,7 +113,7 @@ fn replay_removal(event: &Replayed<'_>) -> Result<()> {
 /// Fails with 403 `forbidden` if the member is the caller, or if the member has a token with instance-wide
 /// capabilities that the caller's token lacks.
 pub(crate) fn deactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
-    check_is_other(cx.caller(), member, "deactivate itself")?;
+    check_is_not_caller(cx.caller(), member, "deactivate itself")?;
     end_grants_of_delegate(cx, member)?;
     let token_ids = end_member_tokens(cx, member)?;
     let session_ids = end_member_sessions(cx, member)?;
@@ -134,7 +134,7 @@ pub(crate) fn reactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
 ///
 /// Fails with 403 `forbidden` if the person is the caller.
 pub(crate) fn remove(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
-    check_is_other(cx.caller(), member, "remove itself")?;
+    check_is_not_caller(cx.caller(), member, "remove itself")?;
     members::clear_identity(cx, member)?;
     cx.emit(Subject::WORKSPACE.about(member), &MemberRemoved { member_id: member })?;
     Ok(())

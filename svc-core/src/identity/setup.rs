@@ -171,7 +171,7 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
 }
 
 /// A request to mint a token with the authority of the instance.
-pub(crate) struct InstanceMint {
+pub(crate) struct InstanceTokenRequest {
     pub workspace_id: WorkspaceId,
     /// Handle of the member that the token acts as.
     pub handle: AnyHandle,
@@ -187,7 +187,7 @@ pub(crate) struct InstanceMint {
 /// Mints a token with the authority of the machine's administrator. The token can have any capability.
 pub(crate) fn mint_as_instance(
     cx: &mut Write<'_>,
-    request: &InstanceMint,
+    request: &InstanceTokenRequest,
     surface: Surface,
 ) -> Result<MintedToken> {
     let member = member_with_handle(cx, request.workspace_id, &request.handle)?
@@ -217,7 +217,7 @@ const LIVE_WORKSPACE: &str = "select id from workspaces where id = $1 and state 
 ///
 /// Fails if the workspace does not exist, or if `workspace_id` is `None` and the instance has several
 /// workspaces.
-pub(crate) fn the_workspace(cx: &Read<'_>, workspace_id: Option<WorkspaceId>) -> Result<WorkspaceId> {
+pub(crate) fn find_workspace(cx: &Read<'_>, workspace_id: Option<WorkspaceId>) -> Result<WorkspaceId> {
     let found: Vec<(WorkspaceId,)> = match workspace_id {
         Some(id) => cx.query(LIVE_WORKSPACE, &[&id])?,
         None => cx.query(FIRST_TWO_LIVE_WORKSPACES, &[])?,
@@ -308,7 +308,7 @@ mod bootstrap {
     }
 
     fn bootstrap_member(cx: &mut Write<'_>, input: &BootstrapMember) -> Result<BootstrappedMember> {
-        let workspace_id = the_workspace(cx, Some(input.workspace_id))?;
+        let workspace_id = find_workspace(cx, Some(input.workspace_id))?;
         if is_administered(cx, workspace_id)? {
             return Err(Error::forbidden("the workspace has an administrator, who adds its members"));
         }

@@ -15,7 +15,7 @@ use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject, WorkspaceCreated};
 use crate::log::keys;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Effect, Feature, Read, Records, Write, WriteNeeds, changing, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::OF_CALLER;
@@ -69,7 +69,7 @@ struct WorkspaceUpdated {
 impl Event for WorkspaceUpdated {
     const KIND: &'static str = "WorkspaceUpdated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("workspaces", "$workspace")?.copy("name").keep()
     }
 }
@@ -84,7 +84,7 @@ struct WorkspaceHandleChanged {
 impl Event for WorkspaceHandleChanged {
     const KIND: &'static str = "WorkspaceHandleChanged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("workspaces", "$workspace")?.copy("handle").keep()
     }
 }
@@ -140,7 +140,7 @@ pub(crate) fn feature() -> Feature {
         ])
         .records(vec![
             Records::table("workspaces", "id")
-                .by_workspace_in("id")
+                .with_workspace_column("id")
                 .ids("id")
                 .texts("name handle")
                 .times("created_at")
@@ -390,14 +390,14 @@ const NEXT_ERASING_WORKSPACE: &str =
     "select id from workspaces where state = $1 and id > $2 order by id limit 1";
 
 /// Returns the state of a workspace, or `None` if the workspace does not exist.
-pub(crate) fn state_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<String>> {
+pub(crate) fn workspace_state(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<String>> {
     Ok(cx.one::<(String,)>(STATE_OF_WORKSPACE, &[&workspace])?.map(|(state,)| state))
 }
 
 const STATE_OF_WORKSPACE: &str = "select state from workspaces where id = $1";
 
 /// Returns the name of a workspace in any state. Fails if the workspace does not exist.
-pub(crate) fn name_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<String> {
+pub(crate) fn workspace_name(cx: &Read<'_>, workspace: WorkspaceId) -> Result<String> {
     let name: Option<(String,)> = cx.one(NAME_OF_WORKSPACE, &[&workspace])?;
     name.map(|(name,)| name).ok_or_else(|| Error::not_found("workspace"))
 }

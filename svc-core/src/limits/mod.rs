@@ -34,7 +34,7 @@ pub const LANGUAGE_MAX: usize = 50;
 /// Maximum different emoji in the reactions to one message.
 pub const REACTION_KINDS_MAX: i64 = 50;
 /// Maximum members listed per emoji in the reactions to a message.
-pub const REACTING_LISTED: i64 = 50;
+pub const REACTING_MEMBERS_LISTED_MAX: i64 = 50;
 /// Maximum reactions that one read counts exactly. If there are more, the count of each emoji is limited to
 /// an equal share of this number.
 pub const REACTIONS_COUNTED_MAX: i64 = 4000;
@@ -43,7 +43,7 @@ pub const EMOJI_MAX: usize = 64;
 /// Maximum mentions in one message that can notify members.
 pub const MENTIONS_MAX: usize = 50;
 /// Maximum members that a group mention may notify if its author lacks the capability `channel:admin`.
-pub const GROUP_MENTION_FREE: i64 = 15;
+pub const GROUP_MENTION_WITHOUT_ADMIN_MAX: i64 = 15;
 /// Maximum members that a group mention in a message may notify.
 pub const GROUP_MENTION_MAX: i64 = 1000;
 /// Maximum members that are notified when an approval is requested.
@@ -63,7 +63,7 @@ pub const SUBSCRIPTIONS_MAX: i64 = 10;
 /// Maximum inbox items that one call can mark.
 pub const MARKED_ITEMS_MAX: usize = 500;
 /// Maximum relations from one message to other messages, apart from citations.
-pub const RELATIONS_OF_MESSAGE_MAX: i64 = 100;
+pub const RELATIONS_PER_MESSAGE_MAX: i64 = 100;
 /// Maximum refutations that affect one thread. Each close of the thread reads all these refutations.
 pub const REFUTATIONS_MAX: i64 = 1000;
 /// Maximum votes in one thread.
@@ -75,13 +75,13 @@ pub const OPTION_INDEX_MAX: i64 = 19;
 /// Maximum characters of an option in a vote.
 pub const VOTE_OPTION_MAX: usize = 200;
 /// Maximum members that are listed for one option in a vote.
-pub const VOTERS_LISTED: i64 = 200;
+pub const VOTERS_LISTED_MAX: i64 = 200;
 /// Maximum ballots read, whether listed or only counted, before a page of votes ends.
 pub const PAGE_BALLOTS_MAX: usize = 3000;
 /// Maximum pinned messages in one channel.
 pub const PINS_MAX: i64 = 100;
 /// Maximum pinned messages in a thread's context.
-pub const CONTEXT_PINS: i64 = 10;
+pub const CONTEXT_PINS_MAX: i64 = 10;
 /// Maximum characters of the reason for cancelling a thread.
 pub const CANCEL_REASON_MAX: usize = 500;
 /// Maximum characters of a skill's name.
@@ -252,7 +252,7 @@ pub const REVIEWERS_MAX: i64 = 100;
 /// Maximum reviews of one thread by one member.
 pub const REVIEWS_MAX: i64 = 1000;
 /// Maximum reviews of one thread that are read to decide which reviews count.
-pub const REVIEWS_WEIGHED_MAX: i64 = 1000;
+pub const REVIEWS_READ_MAX: i64 = 1000;
 /// Maximum characters of a review's text, without its findings.
 pub const REVIEW_MAX: usize = 20_000;
 /// Maximum findings in a review.
@@ -286,7 +286,7 @@ pub const DEFINITION_MAX: usize = 1000;
 /// Maximum glossary terms in one workspace.
 pub const GLOSSARY_MAX: i64 = 500;
 /// Interval between heartbeats, which keep a member online.
-pub const PRESENCE_BEAT: Duration = Duration::from_secs(10);
+pub const PRESENCE_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// Time for which a member counts as online after it was last seen.
 pub const PRESENCE_TTL: Duration = Duration::from_secs(30);
 /// Maximum characters of the note in a heartbeat.
@@ -298,7 +298,7 @@ pub const DM_UNREAD_MAX: i64 = 100;
 /// Maximum threads, channels and members that one member can follow.
 pub const FOLLOWS_MAX: i64 = 500;
 /// Maximum unread messages that are counted for each followed object.
-pub const UNREAD_OF_FOLLOW_MAX: i64 = 100;
+pub const UNREAD_PER_FOLLOW_MAX: i64 = 100;
 /// Maximum texts in one request for Markdown trees.
 pub const MARKDOWN_TEXTS_MAX: usize = 100;
 /// Maximum total bytes of the texts in one request for Markdown trees.
@@ -336,11 +336,11 @@ pub const THREAD_MEMORY_BLOCKS_MAX: i64 = 20;
 /// threads in one transaction.
 pub const MEMORY_BLOCK_THREADS_MAX: i64 = 10_000;
 /// Maximum glossary terms in a thread's context pack.
-pub const CONTEXT_TERMS: usize = 100;
+pub const CONTEXT_TERMS_MAX: usize = 100;
 /// Maximum bytes of a thread's context pack that are searched for glossary terms.
-pub const CONTEXT_TERMS_BYTES: usize = 262_144;
+pub const CONTEXT_SEARCH_BYTES_MAX: usize = 262_144;
 /// Maximum messages in a thread's context pack.
-pub const CONTEXT_MESSAGES: i64 = 30;
+pub const CONTEXT_MESSAGES_MAX: i64 = 30;
 
 /// Minimum claim lease, in seconds.
 pub const LEASE_MIN_SECS: i64 = 1;
@@ -349,10 +349,10 @@ pub const LEASE_MAX_SECS: i64 = 604_800;
 /// Default claim lease, in seconds (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
 pub const LEASE_DEFAULT_SECS: i64 = 600;
 /// Maximum step of the system clock that the service's time follows immediately. A larger step must first
-/// persist for [`CLOCK_STEP_COUNTS_AFTER`].
-pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(10);
+/// persist for [`CLOCK_STEP_PERSISTENCE`].
+pub const CLOCK_STEP_IMMEDIATE_MAX: Duration = Duration::from_secs(10);
 /// Time for which a larger step of the system clock must persist before the service's time follows it.
-pub const CLOCK_STEP_COUNTS_AFTER: Duration = Duration::from_secs(60);
+pub const CLOCK_STEP_PERSISTENCE: Duration = Duration::from_secs(60);
 /// Seconds between rounds of the claim reaper (`SVC_CLAIM_REAP_TICK_SECS`, 0 disables it).
 pub const REAP_TICK_SECS: i64 = 5;
 /// Maximum claims that the reaper processes in one round.
@@ -367,7 +367,7 @@ pub const WAIT_DEFAULT_SECS: i64 = 30;
 /// Maximum waits parked at the same time in one process.
 pub const WAITS_MAX: usize = 20_000;
 /// Maximum waits of one client parked at the same time in one process: one tenth of [`WAITS_MAX`].
-pub const WAITS_OF_CLIENT_MAX: usize = WAITS_MAX / 10;
+pub const WAITS_PER_CLIENT_MAX: usize = WAITS_MAX / 10;
 
 /// Maximum bytes of a request body (`SVC_MAX_BODY_BYTES`).
 pub const BODY_MAX_BYTES: i64 = 2_097_152;
@@ -417,7 +417,7 @@ pub const QUEUE_RETRY_SECS: u64 = 1;
 /// count.
 pub const READ_BUDGET_MS: i64 = 1000;
 /// Maximum time for which a job may be queued for a writer or reader. After that, the caller must retry.
-pub const QUEUED_MAX: Duration = Duration::from_secs(30);
+pub const QUEUE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Maximum jobs in one commit.
 pub const BATCH_MAX: usize = 256;
 /// Bytes of requests in one commit after which the commit accepts no further request.
@@ -427,11 +427,11 @@ pub const READ_BATCH_MAX: usize = 31;
 /// Maximum time that a batch waits for a workspace locked by another server.
 ///
 /// After that, the lane runs other tasks first.
-pub const LOCKED_WORKSPACE_WAIT: Duration = Duration::from_millis(100);
+pub const LOCKED_WORKSPACE_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Maximum time that SQLite waits for a lock of another process.
-pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
+pub const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_millis(5000);
 /// Interval at which a shared SQLite file is polled for commits of other processes while a request waits.
-pub const SQLITE_POLL: Duration = Duration::from_millis(10);
+pub const SQLITE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum characters of the id that a client chooses for an import.
 pub const IMPORT_ID_MAX: usize = 128;
 /// Maximum bytes of an export that is imported or verified over HTTP.
@@ -462,15 +462,15 @@ pub const LONG_READ_MAX: Duration = Duration::from_secs(60);
 /// Milliseconds between polls of the log heads on Postgres, in case a notification was lost.
 pub const DELIVERY_RECONCILE_MS: i64 = 1000;
 /// Time that the bus and the notification listener wait after a failure before they retry.
-pub const BUS_RETRY: Duration = Duration::from_millis(1000);
+pub const BUS_RETRY_PAUSE: Duration = Duration::from_millis(1000);
 /// Maximum recent events of one workspace's log that a process keeps in memory (the tail) for subscribers.
-pub const FEED_RING_EVENTS: usize = 4096;
+pub const FEED_TAIL_EVENTS_MAX: usize = 4096;
 /// Maximum bytes of events in the tail of one workspace's log.
-pub const FEED_RING_BYTES: usize = 8 << 20;
+pub const FEED_TAIL_BYTES_MAX: usize = 8 << 20;
 /// Maximum bytes of events in all tails of one process together.
 pub const FEED_BYTES_MAX: usize = 64 << 20;
 /// Maximum events per read of a log, by a tail or by a subscriber behind the tail.
-pub const FEED_READ_ROWS: i64 = 1000;
+pub const FEED_READ_EVENTS_MAX: i64 = 1000;
 /// Bytes of payloads after which one read of a log ends, by a tail or by a subscriber behind the tail.
 pub const FEED_READ_BYTES: usize = 1 << 20;
 /// Maximum events that the server sends ahead to a subscriber behind the log.
@@ -483,15 +483,15 @@ pub const RETENTION_DAYS_MAX: i64 = 3650;
 /// reader supports.
 pub const RETENTION_QUOTA_MAX: i64 = 9_007_199_254_740_991;
 /// Default retention time of media, in days.
-pub const MEDIA_DAYS: i64 = 30;
+pub const MEDIA_RETENTION_DEFAULT_DAYS: i64 = 30;
 /// Default media quota in bytes.
 pub const MEDIA_QUOTA_BYTES: i64 = 20 << 30;
 /// Seconds between two rounds of pruning (`SVC_RETENTION_TICK_SECS`).
 pub const RETENTION_TICK_SECS: i64 = 3600;
 /// Microseconds in a day.
-pub const MICROS_A_DAY: i64 = 86_400_000_000;
+pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// Maximum workspaces checked by one step of pruning.
-pub const RETENTION_WORKSPACES: i64 = 50;
+pub const RETENTION_STEP_WORKSPACES_MAX: i64 = 50;
 /// Maximum messages that one event declares as pruned.
 pub const MESSAGES_PRUNED_MAX: i64 = 100_000;
 /// Maximum rows whose texts are purged in one step.
@@ -509,24 +509,24 @@ pub const PRUNE_READ_BYTES: usize = 4 << 20;
 /// Maximum census counts that one step of pruning changes.
 pub const PRUNE_COUNTS_MAX: usize = 500;
 /// Maximum pruned events that are removed in one step.
-pub const PRUNE_ROWS: i64 = 1000;
+pub const PRUNED_EVENTS_REMOVED_MAX: i64 = 1000;
 /// Number of new events in a log after which the census (the counts of events) adds these events to its
 /// stored counts.
-pub const CENSUS_LAG: i64 = 1000;
+pub const CENSUS_NEW_EVENTS_MIN: i64 = 1000;
 /// Maximum events that one step adds to the stored counts of the census.
-pub const CENSUS_STEP: i64 = 5000;
+pub const CENSUS_STEP_EVENTS_MAX: i64 = 5000;
 /// Maximum events that a census counts by reading them, in addition to the stored counts.
 pub const CENSUS_TAIL_MAX: i64 = 20_000;
 /// Maximum events, or stored counts of events, that one page of a census reads.
-pub const CENSUS_PAGE: i64 = 3000;
+pub const CENSUS_PAGE_READS_MAX: i64 = 3000;
 /// Maximum workspaces checked by one step of the census.
-pub const CENSUS_WORKSPACES: i64 = 100;
+pub const CENSUS_STEP_WORKSPACES_MAX: i64 = 100;
 /// Number of new events in a log after which these events are added to the stored Merkle tree of the log.
-pub const CHECKPOINT_LAG: i64 = 1000;
+pub const MERKLE_TREE_NEW_EVENTS_MIN: i64 = 1000;
 /// Maximum workspaces whose Merkle trees one step checks.
-pub const CHECKPOINT_WORKSPACES: i64 = 50;
+pub const MERKLE_TREE_STEP_WORKSPACES_MAX: i64 = 50;
 /// Maximum nodes and edges in the graph of a snapshot. At about 180 bytes each, they fit into
 /// [`ANSWER_BYTES`].
 pub const GRAPH_MAX: usize = 20_000;
 /// Number of graphs whose hashes a process caches.
-pub const GRAPH_HASHES: usize = 256;
+pub const GRAPH_HASHES_CACHED_MAX: usize = 256;

@@ -7,11 +7,11 @@ pub const LOOKUPS_MAX: usize = 64;
 pub const LOOKUPS_QUEUED_MAX: usize = 16_384;
 /// Maximum queued credential lookups for one client address. It exceeds the connections that one address may
 /// open.
-pub const LOOKUPS_QUEUED_OF_ADDRESS_MAX: usize = 4096;
+pub const LOOKUPS_QUEUED_PER_ADDRESS_MAX: usize = 4096;
 /// Maximum callers of one workspace that may wait until a concurrency limit admits them.
-pub const WAITING_OF_WORKSPACE_MAX: usize = 4096;
+pub const WAITING_PER_WORKSPACE_MAX: usize = 4096;
 /// Maximum calls of one client that may wait until a concurrency limit admits them.
-pub const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
+pub const WAITING_PER_CLIENT_MAX: usize = WAITING_PER_WORKSPACE_MAX / 2;
 /// Maximum resource subscriptions of one token.
 pub const RESOURCE_SUBSCRIPTIONS_MAX: i64 = 100;
 /// Maximum files that one process verifies at the same time while it receives them.

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::log::event::Invalidates;
+use crate::log::event::CachedEntryKind;
 use crate::store::{Row, executor};
 
 /// Maximum cached entries for all workspaces together. A full cache is emptied.
@@ -30,7 +30,7 @@ pub enum Lifetime {
     /// updates the entries made from them.
     Transaction,
     /// Until an event raises this epoch of the workspace.
-    Epoch(Invalidates),
+    Epoch(CachedEntryKind),
     /// Until the connection is closed, for facts that later events cannot change.
     Connection,
 }
@@ -59,10 +59,10 @@ impl Epochs {
     }
 
     /// Starts the next epoch for entries of the kind `cached`.
-    pub fn raise(&mut self, cached: Invalidates) {
+    pub fn raise(&mut self, cached: CachedEntryKind) {
         match cached {
-            Invalidates::Access => self.access = self.access.saturating_add(1),
-            Invalidates::Rules => self.rules = self.rules.saturating_add(1),
+            CachedEntryKind::Access => self.access = self.access.saturating_add(1),
+            CachedEntryKind::Rules => self.rules = self.rules.saturating_add(1),
         }
     }
 }
@@ -112,7 +112,7 @@ pub(crate) struct Cache {
     /// The workspaces and kinds of entries that the running job has invalidated.
     ///
     /// The job may continue to change rows, so no invalidated entry is cached until the job has ended.
-    invalidated: Vec<(WorkspaceId, Invalidates)>,
+    invalidated: Vec<(WorkspaceId, CachedEntryKind)>,
     /// Number of entries that outlive a transaction, added since the cache was last empty.
     lasting_count: usize,
 }
@@ -123,8 +123,8 @@ impl Cache {
         let lasting = || self.workspaces.get(&workspace);
         let entries = match T::LIFETIME {
             Lifetime::Transaction => self.transaction.get(&workspace)?,
-            Lifetime::Epoch(Invalidates::Access) => &lasting()?.access,
-            Lifetime::Epoch(Invalidates::Rules) => &lasting()?.rules,
+            Lifetime::Epoch(CachedEntryKind::Access) => &lasting()?.access,
+            Lifetime::Epoch(CachedEntryKind::Rules) => &lasting()?.rules,
             Lifetime::Connection => &lasting()?.connection,
         };
         entries.get(&(TypeId::of::<T>(), key.cache_key()))?.downcast_ref::<T>().cloned()
@@ -165,8 +165,8 @@ impl Cache {
         }
         let lasting = self.workspaces.entry(workspace).or_default();
         match lifetime {
-            Lifetime::Epoch(Invalidates::Access) => &mut lasting.access,
-            Lifetime::Epoch(Invalidates::Rules) => &mut lasting.rules,
+            Lifetime::Epoch(CachedEntryKind::Access) => &mut lasting.access,
+            Lifetime::Epoch(CachedEntryKind::Rules) => &mut lasting.rules,
             Lifetime::Transaction | Lifetime::Connection => &mut lasting.connection,
         }
     }
@@ -196,13 +196,13 @@ impl Cache {
 
     /// Invalidates the entries made from rows that the running job changes. From now on, entries must be made
     /// under `epochs`.
-    pub fn invalidate(&mut self, workspace: WorkspaceId, cached: Invalidates, epochs: Epochs) {
+    pub fn invalidate(&mut self, workspace: WorkspaceId, cached: CachedEntryKind, epochs: Epochs) {
         self.drop_outdated(workspace, epochs);
         self.invalidated.push((workspace, cached));
     }
 
     /// Clears the invalidations of the previous job. Called when the next job begins.
-    pub fn begin_job(&mut self) {
+    pub fn begin_task(&mut self) {
         self.invalidated.clear();
     }
 
@@ -254,14 +254,14 @@ mod tests {
     struct Right(u8);
 
     impl Cached for Right {
-        const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
+        const LIFETIME: Lifetime = Lifetime::Epoch(CachedEntryKind::Access);
     }
 
     #[derive(Clone, Debug, PartialEq)]
     struct Rule(u8);
 
     impl Cached for Rule {
-        const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Rules);
+        const LIFETIME: Lifetime = Lifetime::Epoch(CachedEntryKind::Rules);
     }
 
     #[derive(Clone, Debug, PartialEq)]
@@ -308,10 +308,10 @@ mod tests {
     #[test]
     fn a_job_caches_nothing_that_it_may_still_change() {
         let mut cache = filled();
-        cache.invalidate(WORKSPACE, Invalidates::Access, Epochs { access: 2, rules: 1 });
+        cache.invalidate(WORKSPACE, CachedEntryKind::Access, Epochs { access: 2, rules: 1 });
         cache.put(WORKSPACE, &KEY, Right(7));
         assert_eq!(found(&cache), (false, true, true));
-        cache.begin_job();
+        cache.begin_task();
         cache.put(WORKSPACE, &KEY, Right(6));
         assert_eq!(cache.get::<Right>(WORKSPACE, &KEY), Some(Right(6)));
     }

@@ -28,7 +28,7 @@ pub fn to_string(value: &impl Serialize) -> Result<String> {
 }
 
 /// Returns the canonical text of a parsed object, as [`to_string`] does.
-pub fn of_object(members: &Map<String, Value>) -> Result<String> {
+pub fn object_to_string(members: &Map<String, Value>) -> Result<String> {
     let mut out = String::with_capacity(256);
     write_object(&mut out, members)?;
     Ok(out)
@@ -96,7 +96,7 @@ fn write_string(out: &mut String, text: &str) -> Result<()> {
 /// Returns whether a JSON string is in canonical form.
 ///
 /// In canonical form, only characters that must be escaped are escaped, in the canonical way.
-pub fn is_text(json: &[u8]) -> bool {
+pub fn is_canonical_string(json: &[u8]) -> bool {
     // Readers skip white space around a JSON string, but the canonical form has none.
     let Some(within) = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) else {
         return false;
@@ -205,9 +205,9 @@ mod tests {
         fn a_text_is_canonical_if_it_is_written_again_as_it_was(json in any_text()) {
             let text: Result<String, _> = serde_json::from_str(&json);
             prop_assume!(text.is_ok());
-            prop_assert_eq!(is_text(json.as_bytes()), to_string(&text.unwrap()).unwrap() == json);
+            prop_assert_eq!(is_canonical_string(json.as_bytes()), to_string(&text.unwrap()).unwrap() == json);
             for spaced in [format!(" {json}"), format!("{json}\n")] {
-                prop_assert!(!is_text(spaced.as_bytes()));
+                prop_assert!(!is_canonical_string(spaced.as_bytes()));
             }
         }
     }

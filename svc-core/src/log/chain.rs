@@ -115,7 +115,7 @@ mod tests {
     impl Event for Probe {
         const KIND: &'static str = "Probe";
 
-        fn replay(_: &crate::log::replay::Replayed<'_>) -> crate::Result<()> {
+        fn replay(_: &crate::log::replay::ReplayedEvent<'_>) -> crate::Result<()> {
             Ok(())
         }
     }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::replay::Replayed;
+use super::replay::ReplayedEvent;
 use crate::Result;
 use crate::id::{ChannelId, GrantId, MemberId, ThreadId, WorkspaceId};
 use crate::schema::{self, SchemaFunction};
@@ -20,7 +20,7 @@ pub trait Event: Serialize + JsonSchema {
     const KIND: &'static str;
 
     /// Replays an event of this kind: sets the columns that the event determines.
-    fn replay(event: &Replayed<'_>) -> Result<()>;
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()>;
 }
 
 /// A workspace was created.
@@ -38,7 +38,7 @@ pub(crate) struct WorkspaceCreated {
 impl Event for WorkspaceCreated {
     const KIND: &'static str = "WorkspaceCreated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let row = event.row_of("workspaces", "workspace_id")?.made();
         row.copy("name").clear("handle").set("created_at", event.at()).keep()
     }
@@ -58,7 +58,7 @@ pub(crate) struct WorkspaceErased {
 impl Event for WorkspaceErased {
     const KIND: &'static str = "WorkspaceErased";
 
-    fn replay(_: &Replayed<'_>) -> Result<()> {
+    fn replay(_: &ReplayedEvent<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -91,7 +91,7 @@ pub(crate) struct WorkspaceImported {
 impl Event for WorkspaceImported {
     const KIND: &'static str = "WorkspaceImported";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         // Older events lack the field, and files of older versions lack columns.
         if event.field("from_older_version") != Some(&Value::Bool(false)) {
             event.forget_all()?;
@@ -155,7 +155,7 @@ pub struct Attribution {
 
 /// The kinds of cached entries of a workspace that events can invalidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Invalidates {
+pub enum CachedEntryKind {
     /// Entries that determine access: tokens, members, channels and the members of channels.
     Access,
     /// Entries that determine the assignment of work, such as the skills of members.
@@ -168,8 +168,8 @@ pub struct EventKind {
     /// Wire name of the kind, in PascalCase.
     pub kind: &'static str,
     schema: SchemaFunction,
-    invalidates: Option<Invalidates>,
-    replay: fn(&Replayed<'_>) -> Result<()>,
+    invalidates: Option<CachedEntryKind>,
+    replay: fn(&ReplayedEvent<'_>) -> Result<()>,
 }
 
 impl EventKind {
@@ -183,18 +183,18 @@ impl EventKind {
     /// The event invalidates the entries of its workspace on every connection. Every change of a row on which
     /// cache entries depend emits such an event.
     #[must_use]
-    pub fn invalidates(self, cached: Invalidates) -> Self {
+    pub fn invalidates(self, cached: CachedEntryKind) -> Self {
         Self { invalidates: Some(cached), ..self }
     }
 
     /// Returns the kind of cached entries that events of this kind invalidate, or `None` if they invalidate
     /// none.
-    pub fn invalidated(&self) -> Option<Invalidates> {
+    pub fn invalidated(&self) -> Option<CachedEntryKind> {
         self.invalidates
     }
 
     /// Replays an event of this kind: sets the columns that the event determines.
-    pub(crate) fn replay(&self, event: &Replayed<'_>) -> Result<()> {
+    pub(crate) fn replay(&self, event: &ReplayedEvent<'_>) -> Result<()> {
         (self.replay)(event)
     }
 
@@ -223,7 +223,7 @@ pub fn type_name(kind: &str) -> String {
 ///
 /// Contains the bytes to hash and the columns that those bytes repeat.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordedEvent {
     /// The workspace whose log contains the event.
     pub workspace_id: WorkspaceId,
     /// The position in the workspace's chain, from 1, without gaps.
@@ -239,9 +239,9 @@ pub struct Recorded {
     pub(crate) payload: String,
 }
 
-impl Recorded {
+impl RecordedEvent {
     /// Returns the hash of the payload, as `sha256:<hex>`.
     pub fn content_hash(&self) -> String {
-        crate::hash::hash_text(&self.content_hash)
+        crate::hash::format_hash(&self.content_hash)
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::hash::parse_hash;
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::log::tree::Frontier;
 use crate::time::Time;
 
@@ -33,7 +33,7 @@ pub(crate) struct EventsPruned {
 impl Event for EventsPruned {
     const KIND: &'static str = "EventsPruned";
 
-    fn replay(_: &Replayed<'_>) -> Result<()> {
+    fn replay(_: &ReplayedEvent<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -52,7 +52,7 @@ pub(crate) struct MessagesPruned {
 impl Event for MessagesPruned {
     const KIND: &'static str = "MessagesPruned";
 
-    fn replay(_: &Replayed<'_>) -> Result<()> {
+    fn replay(_: &ReplayedEvent<'_>) -> Result<()> {
         Ok(())
     }
 }

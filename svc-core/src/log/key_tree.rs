@@ -30,7 +30,7 @@ const FIRST_LEAF: u16 = 1 << LEVELS;
 const NODE_BYTES: usize = 2 + KEY_BYTES;
 
 /// Returns the number of the key segment that contains a log position.
-pub fn segment_of(lsn: i64) -> i64 {
+pub fn segment_number(lsn: i64) -> i64 {
     lsn.div_euclid(LEAVES)
 }
 
@@ -247,7 +247,7 @@ mod tests {
         for lsn in [0, 1, 2, 2047, 2048, 4095, 4096, 8191] {
             assert!(same(&whole.leaf(lsn).unwrap(), &leaves[&leaf_number(lsn)]), "{lsn}");
         }
-        assert_eq!([0, 4095, 4096, 8192].map(segment_of), [0, 0, 1, 2]);
+        assert_eq!([0, 4095, 4096, 8192].map(segment_number), [0, 0, 1, 2]);
     }
 
     #[test]

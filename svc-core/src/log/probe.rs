@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::chain::{Link, genesis};
-use super::event::{Attribution, Event, Recorded, Subject};
+use super::event::{Attribution, Event, RecordedEvent, Subject};
 use crate::hash::sha256;
 use crate::id::WorkspaceId;
 use crate::time::Time;
@@ -18,13 +18,13 @@ pub(super) struct Probe {
 impl Event for Probe {
     const KIND: &'static str = "Probe";
 
-    fn replay(_: &crate::log::replay::Replayed<'_>) -> crate::Result<()> {
+    fn replay(_: &crate::log::replay::ReplayedEvent<'_>) -> crate::Result<()> {
         Ok(())
     }
 }
 
 /// Creates the first events of a log as the writing code does, with the numbers 10, 20 and so on.
-pub(crate) fn log_of_probes(workspace_id: WorkspaceId, subject: Subject, count: i64) -> Vec<Recorded> {
+pub(crate) fn log_of_probes(workspace_id: WorkspaceId, subject: Subject, count: i64) -> Vec<RecordedEvent> {
     let mut prev_hash = genesis();
     (1..=count)
         .map(|lsn| {
@@ -42,7 +42,7 @@ pub(super) fn probe(
     prev_hash: [u8; 32],
     subject: Subject,
     number: i64,
-) -> Recorded {
+) -> RecordedEvent {
     record(workspace_id, lsn, prev_hash, subject, &Probe { number })
 }
 
@@ -53,10 +53,10 @@ pub(super) fn record<E: Event>(
     prev_hash: [u8; 32],
     subject: Subject,
     event: &E,
-) -> Recorded {
+) -> RecordedEvent {
     let at = Time::from_micros(1_795_000_000_000_000 + lsn);
     let link = Link { workspace_id, lsn, kind: E::KIND, at, subject, prev_hash };
     let payload = link.payload(&Attribution::default(), event).unwrap();
     let content_hash = sha256(payload.as_bytes());
-    Recorded { workspace_id, lsn, kind: E::KIND, at, subject, prev_hash, content_hash, payload }
+    RecordedEvent { workspace_id, lsn, kind: E::KIND, at, subject, prev_hash, content_hash, payload }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Result;
 use crate::error::Error;
-use crate::hash::{hash_text, sha256};
+use crate::hash::{format_hash, sha256};
 use crate::store::Scratch;
 use crate::time::Time;
 
@@ -163,7 +163,7 @@ fn parse_scratch_key(scratch_key: &[u8]) -> Result<Vec<Value>> {
 }
 
 /// An event that is being replayed.
-pub struct Replayed<'r> {
+pub struct ReplayedEvent<'r> {
     rows: &'r RebuiltRows,
     lsn: i64,
     /// The time of the event, in microseconds.
@@ -175,7 +175,7 @@ pub struct Replayed<'r> {
     fields: Map<String, Value>,
 }
 
-impl<'r> Replayed<'r> {
+impl<'r> ReplayedEvent<'r> {
     /// Parses an event from its payload.
     pub(crate) fn of(rows: &'r RebuiltRows, lsn: i64, payload: &'r str) -> Result<Self> {
         let fields: Map<String, Value> = serde_json::from_str(payload).map_err(Error::internal)?;
@@ -220,7 +220,7 @@ impl<'r> Replayed<'r> {
 
     /// Returns the content hash of the event.
     pub(crate) fn content_hash(&self) -> String {
-        hash_text(&sha256(self.payload.as_bytes()))
+        format_hash(&sha256(self.payload.as_bytes()))
     }
 
     /// Returns the time of the event in the form of a stored column.
@@ -344,7 +344,7 @@ impl<'r> Replayed<'r> {
 /// A change that an event makes to a row. It takes effect with [`Self::keep`] or [`Self::remove`].
 #[must_use]
 pub(crate) struct RowChange<'r> {
-    event: &'r Replayed<'r>,
+    event: &'r ReplayedEvent<'r>,
     table: &'static str,
     /// The key of the row, or `None` if the event does not identify the row.
     key: Option<Vec<Value>>,

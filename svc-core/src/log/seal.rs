@@ -68,8 +68,8 @@ impl Sealer {
 
     /// Sets the clock by which open key trees expire.
     #[must_use]
-    pub fn timed_by(self, clock: Clock) -> Self {
-        Self { trees: TreeCache::timed_by(clock), ..self }
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { trees: TreeCache::with_clock(clock), ..self }
     }
 
     /// Returns the id of the key-encryption key that seals.
@@ -113,15 +113,15 @@ impl Sealer {
     }
 
     /// Seals bytes under the key derived for `label`. A client keeps the result and sends it back later.
-    pub(crate) fn seal_for(&self, label: &'static str, plaintext: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn seal_with_label(&self, label: &'static str, plaintext: &[u8]) -> Result<Vec<u8>> {
         let keys = self.derived(label)?;
         let key = keys.first().ok_or(DecryptionFailed).map_err(Error::internal)?;
         encrypt(&new_cipher(key), label.as_bytes(), plaintext, &self.entropy)
     }
 
-    /// Opens bytes that [`Sealer::seal_for`] has sealed under the same label, or returns `None` if that
-    /// fails.
-    pub(crate) fn open_for(&self, label: &'static str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    /// Opens bytes that [`Sealer::seal_with_label`] has sealed under the same label, or returns `None` if
+    /// that fails.
+    pub(crate) fn open_with_label(&self, label: &'static str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let keys = self.derived(label).ok()?;
         keys.iter().find_map(|key| decrypt(&new_cipher(key), label.as_bytes(), sealed).ok())
     }
@@ -129,15 +129,15 @@ impl Sealer {
     /// Returns a MAC of bytes under the key for `label` (HMAC-SHA256, RFC 2104).
     ///
     /// The MAC is the same on every server, and only the servers can create it.
-    pub(crate) fn tag_for(&self, label: &'static str, bytes: &[u8]) -> Result<[u8; 32]> {
+    pub(crate) fn create_tag(&self, label: &'static str, bytes: &[u8]) -> Result<[u8; 32]> {
         let keys = self.derived(label)?;
         let key = keys.first().ok_or(DecryptionFailed).map_err(Error::internal)?;
         Ok(mac(key, bytes)?.finalize().into_bytes().into())
     }
 
-    /// Returns whether `tag` is the result of [`Sealer::tag_for`] for these bytes, under the current key or a
-    /// retired one.
-    pub(crate) fn is_tag_for(&self, label: &'static str, bytes: &[u8], tag: &[u8]) -> Result<bool> {
+    /// Returns whether `tag` is the result of [`Sealer::create_tag`] for these bytes, under the current key
+    /// or a retired one.
+    pub(crate) fn verify_tag(&self, label: &'static str, bytes: &[u8], tag: &[u8]) -> Result<bool> {
         for key in self.derived(label)? {
             if mac(&key, bytes)?.verify_slice(tag).is_ok() {
                 return Ok(true);
@@ -147,7 +147,7 @@ impl Sealer {
     }
 
     /// Generates a fresh message key.
-    pub fn new_key(&self) -> Result<MessageKey> {
+    pub fn generate_message_key(&self) -> Result<MessageKey> {
         Ok(MessageKey(Zeroizing::new(self.entropy.bytes()?)))
     }
 
@@ -243,35 +243,35 @@ mod tests {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let a = id(1);
         let b = id(2);
-        let key = sealer.new_key().unwrap();
+        let key = sealer.generate_message_key().unwrap();
         let sealed = sealer.seal(&key, a, "words", 0, b"hello").unwrap();
         assert_eq!(sealer.open(&key, a, "words", 0, &sealed).unwrap().as_slice(), b"hello");
         for (message, field, edit) in [(b, "words", 0), (a, "other", 0), (a, "words", 1)] {
             assert!(sealer.open(&key, message, field, edit, &sealed).is_err());
         }
-        let other = sealer.new_key().unwrap();
+        let other = sealer.generate_message_key().unwrap();
         assert!(sealer.open(&other, a, "words", 0, &sealed).is_err());
     }
 
     #[test]
     fn what_was_handed_out_opens_under_its_label_with_a_known_key() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
-        let sealed = sealer.seal_for("a", b"hello").unwrap();
+        let sealed = sealer.seal_with_label("a", b"hello").unwrap();
         let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
         for sealer in [&sealer, &rotated] {
-            assert_eq!(sealer.open_for("a", &sealed).unwrap().as_slice(), b"hello");
-            assert!(sealer.open_for("b", &sealed).is_none());
-            assert!(sealer.open_for("a", &sealed[1..]).is_none());
+            assert_eq!(sealer.open_with_label("a", &sealed).unwrap().as_slice(), b"hello");
+            assert!(sealer.open_with_label("b", &sealed).is_none());
+            assert!(sealer.open_with_label("a", &sealed[1..]).is_none());
         }
-        assert!(Sealer::new([8; 32], &[], Entropy::System).open_for("a", &sealed).is_none());
+        assert!(Sealer::new([8; 32], &[], Entropy::System).open_with_label("a", &sealed).is_none());
     }
 
     #[test]
     fn a_tag_is_for_its_bytes_and_label_with_a_known_key() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
-        let tag = sealer.tag_for("a", b"hello").unwrap();
-        assert_eq!(tag, Sealer::new([7; 32], &[[8; 32]], Entropy::System).tag_for("a", b"hello").unwrap());
-        let is_tag = |sealer: &Sealer, label, bytes, tag| sealer.is_tag_for(label, bytes, tag).unwrap();
+        let tag = sealer.create_tag("a", b"hello").unwrap();
+        assert_eq!(tag, Sealer::new([7; 32], &[[8; 32]], Entropy::System).create_tag("a", b"hello").unwrap());
+        let is_tag = |sealer: &Sealer, label, bytes, tag| sealer.verify_tag(label, bytes, tag).unwrap();
         let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
         for sealer in [&sealer, &rotated] {
             assert!(is_tag(sealer, "a", b"hello", &tag));
@@ -298,7 +298,7 @@ mod tests {
     fn a_wrapped_key_opens_only_for_its_message_author_thread_workspace_and_position() {
         let entropy = Entropy::System;
         let sealer = Sealer::new([7; 32], &[], entropy.clone());
-        let key = sealer.new_key().unwrap();
+        let key = sealer.generate_message_key().unwrap();
         let tree = KeyTree::grow(&entropy).unwrap();
         let bound =
             Binding { workspace_id: id(1), thread_id: id(2), author_id: Some(id(3)), message_id: id(4) };

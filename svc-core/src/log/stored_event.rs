@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::Error;
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::log::event::type_name;
 use crate::store::columns;
 
@@ -42,8 +42,8 @@ columns! {
     read { previous: [u8; 32] = prev_hash, content: [u8; 32] = content_hash, text: String = payload }
     make {
         id: lsn,
-        prev_hash: hash_text(&previous),
-        content_hash: hash_text(&content),
+        prev_hash: format_hash(&previous),
+        content_hash: format_hash(&content),
         type_name: type_name(&kind),
         payload: RawValue::from_string(text).map_err(Error::internal)?,
     }

@@ -52,7 +52,7 @@ pub(crate) struct TreeCache {
 
 impl TreeCache {
     /// Creates a cache whose trees expire by `clock`.
-    pub fn timed_by(clock: Clock) -> Self {
+    pub fn with_clock(clock: Clock) -> Self {
         Self { clock, slots: Mutex::default() }
     }
 
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_tree_is_used_for_ten_seconds_and_then_wiped() {
         let clock = Clock::mock(Time::from_micros(0));
-        let cache = TreeCache::timed_by(clock.clone());
+        let cache = TreeCache::with_clock(clock.clone());
         let slot = cache.new_slot();
         assert!(slot.leaf(1).is_none());
         let mut tree = KeyTree::grow(&Entropy::System).unwrap();

@@ -15,9 +15,9 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::inbox::{InboxReason, replace_mutes};
 use crate::conversation::notifications::outgoing::{
-    OutgoingChannel, OutgoingItem, WantedNotifications, undo_postponement,
+    NotificationPreferences, OutgoingChannel, OutgoingItem, undo_postponement,
 };
-use crate::conversation::visibility::{visible_channel, visible_place};
+use crate::conversation::visibility::{visible_channel, visible_thread_place};
 use crate::error::{Code, Error};
 use crate::id::MemberId;
 use crate::identity::workspaces::OwnId;
@@ -148,7 +148,7 @@ pub(super) struct ChannelPreferences<'a> {
     channel: OutgoingChannel,
 }
 
-impl WantedNotifications for ChannelPreferences<'_> {
+impl NotificationPreferences for ChannelPreferences<'_> {
     fn wants(&self, item: &OutgoingItem) -> bool {
         let of = |reason: &InboxReason| {
             let rule = self.preferences.rules.iter().find(|rule| rule.reason == *reason);
@@ -314,7 +314,7 @@ fn check_is_visible(cx: &Read<'_>, target: Uuid) -> Result<()> {
         Err(error) if error.code() == Code::NotFound => {}
         seen => return seen.map(drop),
     }
-    match visible_place(cx, target.into()) {
+    match visible_thread_place(cx, target.into()) {
         Err(error) if error.code() == Code::NotFound => Err(Error::not_found("channel or thread")),
         seen => seen.map(drop),
     }

@@ -19,7 +19,8 @@ use super::workspace_turns::workspaces_in_turn;
 use crate::Result;
 use crate::conversation::inbox::InboxReason;
 use crate::conversation::notifications::outgoing::{
-    OutgoingChannel, OutgoingItem, are_current, drop_due, postpone, set_due, still_due, take_due,
+    OutgoingChannel, OutgoingItem, are_all_still_due, clear_due_times, find_due_lsns, lease_due_items,
+    postpone, set_due,
 };
 use crate::error::Error;
 use crate::hash::sha256;
@@ -87,7 +88,7 @@ pub struct PushNotification {
     /// The id of the browser's subscription.
     pub subscription: SubscriptionId,
     /// The positions and times of the items in the notification.
-    covered_items: Vec<(i64, Time)>,
+    covered: Vec<(i64, Time)>,
 }
 
 /// Content of a notification: the newest item in a thread or channel, and the number of new items there.
@@ -121,7 +122,7 @@ fn compose_due_notifications(
     let now = cx.now();
     let active: Option<(bool,)> = cx.one(IS_ACTIVE, &[&member])?;
     if active != Some((true,)) {
-        drop_due(cx, member, OutgoingChannel::Push)?;
+        clear_due_times(cx, member, OutgoingChannel::Push)?;
         return Ok(None);
     }
     let preferences = preferences::load_preferences(cx, member)?;
@@ -131,14 +132,15 @@ fn compose_due_notifications(
     }
     let targets = web_push::load_targets(cx, member)?;
     let Some(first) = targets.iter().map(|target| target.retry_at.unwrap_or(now)).min() else {
-        drop_due(cx, member, OutgoingChannel::Push)?;
+        clear_due_times(cx, member, OutgoingChannel::Push)?;
         return Ok(None);
     };
     if first > now {
         postpone(cx, member, OutgoingChannel::Push, first)?;
         return Ok(None);
     }
-    let items = take_due(cx, member, OutgoingChannel::Push, &preferences.for_channel(OutgoingChannel::Push))?;
+    let items =
+        lease_due_items(cx, member, OutgoingChannel::Push, &preferences.for_channel(OutgoingChannel::Push))?;
     let places = group_by_place(&items);
     let workspace = cx.caller().workspace_id;
     let mut pieces = Vec::new();
@@ -201,7 +203,7 @@ fn compose_notification(
         payload: encode_payload(workspace_id, newest, lacking.len())?,
         taken_at,
         subscription: target.id,
-        covered_items: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
+        covered: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
     }))
 }
 
@@ -252,8 +254,8 @@ fn first_half(text: &str) -> &str {
 /// Returns whether all items of a notification are still due.
 fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<PushNotification>, index: usize) -> Result<bool> {
     let Some(piece) = batch.notifications().get(index) else { return Ok(false) };
-    let lsns: Vec<i64> = piece.covered_items.iter().map(|(lsn, _)| *lsn).collect();
-    are_current(cx, batch.member_id(), OutgoingChannel::Push, &lsns)
+    let lsns: Vec<i64> = piece.covered.iter().map(|(lsn, _)| *lsn).collect();
+    are_all_still_due(cx, batch.member_id(), OutgoingChannel::Push, &lsns)
 }
 
 /// Records the results of a delivery: which browsers have received which items, and when to try again.
@@ -282,9 +284,7 @@ fn settle(
             matches!(result, DeliveryResult::Accepted | DeliveryResult::Dropped { .. })
         };
         let done = of_target().filter(|(_, result)| is_done(result));
-        target
-            .received_lsns
-            .extend(done.flat_map(|(piece, _)| piece.covered_items.iter().map(|(lsn, _)| *lsn)));
+        target.received_lsns.extend(done.flat_map(|(piece, _)| piece.covered.iter().map(|(lsn, _)| *lsn)));
         match failed {
             Some(after) => target.record_failure(now, after),
             None if is_ok => target.record_success(),
@@ -293,7 +293,7 @@ fn settle(
         targets.push((target, is_ok));
     }
     let items: BTreeMap<i64, Time> =
-        sent.iter().flat_map(|(piece, _)| piece.covered_items.iter().copied()).collect();
+        sent.iter().flat_map(|(piece, _)| piece.covered.iter().copied()).collect();
     let mut by_due: BTreeMap<Option<Time>, Vec<i64>> = BTreeMap::new();
     for (lsn, at) in items {
         by_due.entry(next_due(&targets, lsn, at, now)).or_default().push(lsn);
@@ -304,7 +304,8 @@ fn settle(
     let had: BTreeSet<i64> =
         targets.iter().flat_map(|(target, _)| target.received_lsns.iter().copied()).collect();
     let had: Vec<i64> = had.into_iter().collect();
-    let waiting: BTreeSet<i64> = still_due(cx, member, OutgoingChannel::Push, &had)?.into_iter().collect();
+    let waiting: BTreeSet<i64> =
+        find_due_lsns(cx, member, OutgoingChannel::Push, &had)?.into_iter().collect();
     for (mut target, is_ok) in targets {
         target.received_lsns.retain(|lsn| waiting.contains(lsn));
         web_push::store_target(cx, &target, is_ok)?;

@@ -54,7 +54,7 @@ pub(super) fn unsubscribe_link(
     member: MemberId,
     address: &MailAddress,
 ) -> Result<String> {
-    let tag = sealer.tag_for(KEY_LABEL, &signed_bytes(member, address))?;
+    let tag = sealer.create_tag(KEY_LABEL, &signed_bytes(member, address))?;
     let token = [&member.uuid().as_bytes()[..], &tag].concat();
     Ok(format!("{service}{PATH_PREFIX}{}", URL_SAFE_NO_PAD.encode(token)))
 }
@@ -81,7 +81,7 @@ fn load_link_owner(cx: &Read<'_>, link: &str) -> Result<(MemberId, WorkspaceId)>
     };
     let (member, tag) = split_link(link).ok_or_else(invalid)?;
     let (workspace, address) = load_confirmed_address(cx, member)?.ok_or_else(invalid)?;
-    let is_valid = cx.sealer().is_tag_for(KEY_LABEL, &signed_bytes(member, &address), &tag)?;
+    let is_valid = cx.sealer().verify_tag(KEY_LABEL, &signed_bytes(member, &address), &tag)?;
     if is_valid { Ok((member, workspace)) } else { Err(invalid()) }
 }
 
@@ -177,7 +177,7 @@ mod tests {
         let (of, tag) = split_link(last).unwrap();
         assert_eq!(of, member);
         assert!(
-            sealer.is_tag_for(KEY_LABEL, &signed_bytes(member, &address("ada@example.com")), &tag).unwrap()
+            sealer.verify_tag(KEY_LABEL, &signed_bytes(member, &address("ada@example.com")), &tag).unwrap()
         );
         for wrong in ["", "x", "?", &last[..20], &format!("{last}=")] {
             assert!(split_link(wrong).is_none(), "{wrong}");

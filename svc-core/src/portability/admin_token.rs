@@ -24,10 +24,10 @@ pub struct AdminToken {
 /// The token gets those capabilities of `svc.human.admin` that the caller has.
 pub(super) fn mint(cx: &mut Write<'_>, workspace: WorkspaceId, member: MemberId) -> Result<AdminToken> {
     let capabilities = CapabilitySet::HumanAdmin.capabilities().intersection(cx.caller().capabilities);
-    let quotas_above = Quotas::of_caller(cx.caller())?;
+    let quota_ceiling = Quotas::of_caller(cx.caller())?;
     cx.within(workspace, None, |cx| {
         let member = load_member(cx, member)?;
-        let minted = tokens::issue(cx, &NewToken { quotas_above, ..NewToken::new(&member, capabilities) })?;
+        let minted = tokens::issue(cx, &NewToken { quota_ceiling, ..NewToken::new(&member, capabilities) })?;
         Ok(AdminToken { id: minted.id, secret: minted.secret })
     })
 }

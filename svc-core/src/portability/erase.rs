@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces::{self, OwnWorkspaceId};
 use crate::limits::NAME_MAX;
-use crate::log::event::{Invalidates, Subject, WorkspaceErased};
+use crate::log::event::{CachedEntryKind, Subject, WorkspaceErased};
 use crate::op::{DestroyPermit, Write, WriteNeeds, without_idempotency_keys};
 use crate::text::Text;
 use crate::time::Time;
@@ -71,7 +71,7 @@ pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Res
     }
     let (lsn, hash): (i64, [u8; 32]) =
         cx.one(SELECT_HEAD, &[&id])?.ok_or_else(|| Error::internal("the workspace has no log"))?;
-    let content_hash = crate::hash::hash_text(&hash);
+    let content_hash = crate::hash::format_hash(&hash);
     let event = WorkspaceErased { workspace_id: id, lsn, hash: content_hash.clone() };
     cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &event)?;
     cx.audit_in(WorkspaceId::INSTANCE, "workspace.erase", json!({"workspace_id": id, "lsn": lsn}))?;
@@ -81,7 +81,7 @@ pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Res
     // If the workspace is restored later, that is a new import.
     cx.execute_any(DELETE_IMPORT, &[&id])?;
     workspaces::hide(cx, id)?;
-    cx.invalidate(Invalidates::Access)?;
+    cx.invalidate(CachedEntryKind::Access)?;
     revoke_access(cx, &permit, id)?;
     Ok(ErasureResult { workspace_id: id, erased_at: now, lsn, content_hash })
 }
@@ -101,7 +101,7 @@ without_idempotency_keys! { EraseWorkspace => ErasureResult }
 fn revoke_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {
     let access = cx.records().iter().rev().filter(|records| records.grants_access());
     for records in access {
-        cx.execute_any(records.remove_all(), &[&workspace])?;
+        cx.execute_any(records.remove_all_statement(), &[&workspace])?;
     }
     Ok(())
 }
@@ -115,12 +115,12 @@ pub(super) fn erase_some_rows(cx: &mut Write<'_>, workspace: WorkspaceId) -> Res
     // The mark of this scrub request is negative, so that it differs from the position of every event.
     let because = cx.now().micros().saturating_neg();
     if progress.may_remove_keys(cx.records()) {
-        cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::request_workspace(cx, workspace, because))?;
+        cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::request_workspace_scrub(cx, workspace, because))?;
     }
     let is_left = remove_some_rows(cx, workspace, &mut progress)?;
     cx.execute_any(SET_PROGRESS, &[&workspace, &progress.to_json()?])?;
     if !is_left {
-        cx.in_workspace(workspace, |cx| scrub::request_plaintext(cx, because))?;
+        cx.in_workspace(workspace, |cx| scrub::request_plaintext_scrub(cx, because))?;
     }
     Ok(is_left)
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
-use crate::hash::{hash_text, sha256};
+use crate::hash::{format_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::canonical;
 use crate::time::Time;
@@ -138,7 +138,7 @@ impl SectionDigest {
     }
 
     pub fn into_section(self, record: &str) -> Section {
-        let sha256 = hash_text(&self.digest.finalize().into());
+        let sha256 = format_hash(&self.digest.finalize().into());
         Section { record: record.to_owned(), count: self.count, sha256 }
     }
 }
@@ -151,7 +151,7 @@ pub(super) fn signed_text(header: &Header, manifest: &Manifest) -> Result<String
         manifest: &'a Manifest,
     }
     let digest = sha256(canonical::to_string(&SignedContent { header, manifest })?.as_bytes());
-    Ok(format!("{FORMAT_ID}\n{}\n{}\n", header.workspace_id, hash_text(&digest)))
+    Ok(format!("{FORMAT_ID}\n{}\n{}\n", header.workspace_id, format_hash(&digest)))
 }
 
 /// Returns the name of the key that signs the exports and checkpoints of a workspace.

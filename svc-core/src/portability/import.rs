@@ -34,8 +34,8 @@ use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
 use crate::op::{ImportedHead, SharedState, Write, WriteNeeds, without_idempotency_keys};
-use crate::spool::{CompleteSpool, TakesFile, Upload};
-use crate::store::{FromRow, Value as StoredValue, is_older};
+use crate::spool::{CompleteSpool, HasUpload, Upload};
+use crate::store::{FromRow, Value as StoredValue, is_older_schema};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -111,7 +111,7 @@ pub struct ImportWorkspace {
     pub envelope: Option<Upload>,
 }
 
-impl TakesFile for ImportWorkspace {
+impl HasUpload for ImportWorkspace {
     fn file(&mut self) -> &mut Option<Upload> {
         &mut self.envelope
     }
@@ -129,12 +129,12 @@ pub struct ImportSource {
 }
 
 // Repeats are identified by `import_id`, not by an idempotency key.
-without_idempotency_keys! { ImportWorkspace => Imported }
+without_idempotency_keys! { ImportWorkspace => ImportResult }
 
 /// The result of an import.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Imported")]
-pub struct Imported {
+pub struct ImportResult {
     /// Id of the imported workspace.
     pub workspace_id: WorkspaceId,
     /// The name of the imported workspace.
@@ -252,7 +252,10 @@ pub(super) fn prepare(
 
 /// Returns the log to lock for an import, and the error code for ids that already exist.
 pub(super) fn write_needs(_: &ImportWorkspace) -> WriteNeeds {
-    WriteNeeds { if_present: Some(Code::WorkspaceExists), ..WriteNeeds::workspace(WorkspaceId::INSTANCE) }
+    WriteNeeds {
+        id_conflict_code: Some(Code::WorkspaceExists),
+        ..WriteNeeds::workspace(WorkspaceId::INSTANCE)
+    }
 }
 
 /// The row that stores the progress of an import.
@@ -287,7 +290,7 @@ pub(super) fn run_step(
     cx: &mut Write<'_>,
     _: &ImportWorkspace,
     verified: &mut VerifiedFile,
-) -> Result<Option<Imported>> {
+) -> Result<Option<ImportResult>> {
     let import_id = match &verified.import_id {
         Some(id) => id.clone(),
         None => verified.import_id.insert(cx.new_id::<ImportId>()?.to_string()).clone(),
@@ -311,8 +314,8 @@ pub(super) fn run_step(
                 return Err(Error::wrong_state("the import_id was used for another file or mode"));
             }
             if let Some(outcome) = row.outcome {
-                let imported: Imported = serde_json::from_str(&outcome).map_err(Error::internal)?;
-                return Ok(Some(Imported { created: false, ..imported }));
+                let imported: ImportResult = serde_json::from_str(&outcome).map_err(Error::internal)?;
+                return Ok(Some(ImportResult { created: false, ..imported }));
             }
             let is_own = row.holder == holder;
             if !is_own && is_in_progress(row.holder, row.until, cx.now()) {
@@ -389,7 +392,7 @@ fn begin_staging(
         }
         return remove_staged_rows(cx, &staged, workspace).map(|()| false);
     }
-    let state = workspaces::state_of(cx, workspace)?;
+    let state = workspaces::workspace_state(cx, workspace)?;
     if state.as_deref() == Some(workspaces::LIVE) {
         return Err(Error::new(Code::WorkspaceExists, "the instance has the workspace")
             .with("workspace_id", workspace));
@@ -431,7 +434,7 @@ fn make_visible(
     cx: &mut Write<'_>,
     verified: &VerifiedFile,
     (import_id, held_by, charged_to): (&str, Uuid, Option<WorkspaceId>),
-) -> Result<Imported> {
+) -> Result<ImportResult> {
     let header = &verified.header;
     let source = &verified.source;
     let mode = verified.mode;
@@ -465,11 +468,11 @@ fn make_visible(
         source_workspace_id: source.workspace_id,
         source_lsn: source.head.lsn,
         source_hash: source.head.content_hash.clone(),
-        digest: crate::hash::hash_text(&verified.digest),
+        digest: crate::hash::format_hash(&verified.digest),
         signer: verified.signer.clone(),
-        name: workspaces::name_of(cx, workspace)?,
+        name: workspaces::workspace_name(cx, workspace)?,
         handle: handle.map(str::to_owned),
-        from_older_version: is_older(source.schema),
+        from_older_version: is_older_schema(source.schema),
     };
     let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &imported)?.lsn;
     let head = match mode {
@@ -486,7 +489,7 @@ fn make_visible(
     let admin_token =
         verified.admin_member.map(|member| admin_token::mint(cx, workspace, member)).transpose()?;
     let shown = workspaces::load_workspace(cx, workspace)?;
-    let outcome = Imported {
+    let outcome = ImportResult {
         workspace_id: workspace,
         name: shown.name,
         handle: shown.handle,
@@ -505,7 +508,7 @@ fn make_visible(
     };
     let kept: Value = serde_json::to_value(&outcome).map_err(Error::internal)?;
     cx.execute(1, FINISH_IMPORT, &[&import_id, &kept.to_string(), &held_by])?;
-    Ok(Imported { admin_token, ..outcome })
+    Ok(ImportResult { admin_token, ..outcome })
 }
 
 /// Appends the last events of a copy's log, which record the log's start and source.

@@ -17,7 +17,7 @@ use crate::op::SharedState;
 use crate::spool::{CompleteSpool, Spool};
 
 /// An export file that is being received.
-pub struct ArrivingExport {
+pub struct IncomingExport {
     spool: Spool,
     verifier: VerifierThread,
 }
@@ -30,7 +30,7 @@ struct VerifierThread {
     thread: JoinHandle<Result<(), InvalidFile>>,
 }
 
-impl ArrivingExport {
+impl IncomingExport {
     /// Starts receiving a file for a workspace.
     pub(crate) fn begin(shared: &SharedState, workspace: WorkspaceId) -> Result<Self> {
         let spool = shared.settings.spools.create(Some(workspace))?;
@@ -130,7 +130,7 @@ mod tests {
         let records = [Records::table("things", "n").ints("n").texts("text")];
         let verifier =
             VerifierThread::begin(move |chunks| verify(chunks, &records, &[], &mut ()).map(drop)).unwrap();
-        let mut arriving = ArrivingExport { spool, verifier };
+        let mut arriving = IncomingExport { spool, verifier };
         let mut taken = 0;
         for chunk in text.chunks(step) {
             arriving = match arriving.write(chunk.to_vec()) {

@@ -1,7 +1,7 @@
 //! Inserts the records of an export file: events, and rows with values for the columns that the file lacks.
 
 use super::row::{ExportRow, MESSAGES_TABLE, WORKSPACES_TABLE};
-use crate::conversation::messages::wrap_imported;
+use crate::conversation::messages::wrap_imported_key;
 use crate::error::Result;
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces;
@@ -63,7 +63,7 @@ fn wrap_message_key(cx: &mut Write<'_>, workspace: WorkspaceId, row: &ExportRow)
     let author = id("author_id").map(MemberId::from);
     let lsn = *lsn;
     cx.in_workspace(workspace, |cx| {
-        wrap_imported(cx, message.into(), thread.into(), author, lsn, key).map(StoredValue::Bytes)
+        wrap_imported_key(cx, message.into(), thread.into(), author, lsn, key).map(StoredValue::Bytes)
     })
 }
 

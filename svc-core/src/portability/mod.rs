@@ -48,13 +48,13 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{EventKind, WorkspaceErased, WorkspaceImported};
 use crate::log::signed_note::PublicKey;
 use crate::op::{Effect, Feature, Read, Records, SharedState, TypedOperation, changing, reading};
-use crate::spool::{CompleteSpool, FileContent, TakesFile, Upload};
+use crate::spool::{CompleteSpool, FileContent, HasUpload, Upload};
 use crate::time::Time;
 use form::Envelope;
 pub use form::Words;
-pub use import::{ImportWorkspace, Imported, Mode};
-pub use incoming_export::ArrivingExport;
-pub(crate) use row::push_value;
+pub use import::{ImportResult, ImportWorkspace, Mode};
+pub use incoming_export::IncomingExport;
+pub(crate) use row::push_column_json;
 pub use verify::ExportReport;
 use write::Exporter;
 
@@ -127,7 +127,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// The operation that imports a workspace.
-pub const IMPORT_WORKSPACE: TypedOperation<ImportWorkspace, Imported> =
+pub const IMPORT_WORKSPACE: TypedOperation<ImportWorkspace, ImportResult> =
     TypedOperation::new("import_workspace");
 
 /// The operation that exports a workspace.
@@ -195,7 +195,7 @@ struct VerifyWorkspaceExport {
     envelope: Option<Upload>,
 }
 
-impl TakesFile for VerifyWorkspaceExport {
+impl HasUpload for VerifyWorkspaceExport {
     fn file(&mut self) -> &mut Option<Upload> {
         &mut self.envelope
     }

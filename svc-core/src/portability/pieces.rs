@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
-use crate::mark::without_mark_bytes;
+use crate::mark::strip_byte_order_mark_bytes;
 
 /// Maximum consecutive bytes of white space.
 pub(super) const SPACES_MAX: usize = 64 << 10;
@@ -77,7 +77,7 @@ impl<R: Read> ValueSplitter<R> {
                 Err(SplitError::UnexpectedEnd) => true,
                 read => read.map(|()| self.buffer.len() >= MARK_LEN)?,
             };
-            self.at = self.buffer.len().saturating_sub(without_mark_bytes(&self.buffer).len());
+            self.at = self.buffer.len().saturating_sub(strip_byte_order_mark_bytes(&self.buffer).len());
         }
         Ok(())
     }

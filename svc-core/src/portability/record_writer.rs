@@ -17,7 +17,7 @@ use crate::id::WorkspaceId;
 use crate::log::verify::check_content_hash;
 use crate::spool::Spool;
 use crate::store::{Columns, Param};
-use crate::stream::events::broken_log;
+use crate::stream::events::broken_log_error;
 
 /// Number of bytes at which a batch is passed to the writer's thread.
 ///
@@ -275,7 +275,7 @@ impl RecordWriter<'_> {
         let (Some(lsn), Param::Bytes(hash)) = (row.int(0), row.column(1)?) else {
             return Err(Error::internal("an event without its hash"));
         };
-        check_content_hash(lsn, payload, hash).map_err(|broken| broken_log(self.workspace, broken))
+        check_content_hash(lsn, payload, hash).map_err(|broken| broken_log_error(self.workspace, broken))
     }
 }
 
@@ -284,7 +284,7 @@ mod tests {
     use super::super::form::Words;
     use super::*;
     use crate::error::Code;
-    use crate::hash::{hash_text, sha256};
+    use crate::hash::{format_hash, sha256};
     use crate::op::Records;
     use crate::spool::{SpoolFolder, SpoolLimits};
 
@@ -324,7 +324,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(sent, 7);
-        let hash = hash_text(&[7; 32]);
+        let hash = format_hash(&[7; 32]);
         let escaped = text.replace('"', "\\\"");
         let thing = format!(
             "{{\"hash\":\"{hash}\",\"id\":\"{id}\",\"is\":true,\"n\":5,\"record\":\"things\",\
@@ -333,7 +333,7 @@ mod tests {
         let section = |record: &str, records: &[&str]| Section {
             record: record.to_owned(),
             count: u64::try_from(records.len()).unwrap(),
-            sha256: hash_text(&sha256(
+            sha256: format_hash(&sha256(
                 records.iter().map(|record| format!("{record}\n")).collect::<String>().as_bytes(),
             )),
         };

@@ -72,7 +72,7 @@ pub(super) fn remove_some_rows(
     }
     let is_left = std::mem::take(progress).has_removed;
     if !is_left {
-        own.iter().try_for_each(|own| cx.execute_any(own.remove_all(), &[&workspace]))?;
+        own.iter().try_for_each(|own| cx.execute_any(own.remove_all_statement(), &[&workspace]))?;
     }
     Ok(is_left)
 }

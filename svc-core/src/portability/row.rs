@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::form::{EVENTS_TABLE, Words};
 use super::invalid::{InvalidFile, InvalidReason, reason_for_field};
 use crate::error::Error;
-use crate::hash::{hash_text, parse_hash};
+use crate::hash::{format_hash, parse_hash};
 use crate::log::canonical;
 use crate::op::{Class, Records};
 use crate::store::{Columns, Param, Value as StoredValue};
@@ -66,7 +66,9 @@ impl RowForm {
             match column {
                 None => push_json(out, self.table)?,
                 Some((_, Class::Words | Class::Sealed)) if self.words == Words::None => push_json(out, &())?,
-                Some((place, class)) => push_value(out, row.column(*place)?, *class, (self.table, name))?,
+                Some((place, class)) => {
+                    push_column_json(out, row.column(*place)?, *class, (self.table, name))?
+                }
             }
         }
         out.push(b'}');
@@ -75,7 +77,7 @@ impl RowForm {
 }
 
 /// Appends the value of a column as JSON, in the form of its class.
-pub(crate) fn push_value(
+pub(crate) fn push_column_json(
     out: &mut Vec<u8>,
     value: Param<'_>,
     class: Class,
@@ -93,7 +95,7 @@ pub(crate) fn push_value(
         (Class::Bool, Param::Int(number)) => push_json(out, &(number != 0))?,
         (Class::Text | Class::Words, Param::Text(text)) => push_json(out, text)?,
         (Class::Hash, Param::Bytes(bytes)) => {
-            let hash = hash_text(bytes.try_into().map_err(Error::internal)?);
+            let hash = format_hash(bytes.try_into().map_err(Error::internal)?);
             push_quoted(out, hash.as_bytes());
         }
         (Class::Sealed | Class::Digest, Param::Bytes(bytes)) => push_base64(out, bytes)?,
@@ -126,7 +128,7 @@ pub(super) fn push_event(out: &mut Vec<u8>, payload: &str) -> crate::Result<()> 
 /// [`push_event`].
 pub(super) fn parse_canonical_event(record: &[u8]) -> Option<(String, &str)> {
     let payload = record.strip_prefix(b"{\"payload\":")?.strip_suffix(b",\"record\":\"events\"}")?;
-    if !canonical::is_text(payload) {
+    if !canonical::is_canonical_string(payload) {
         return None;
     }
     Some((serde_json::from_slice(payload).ok()?, str::from_utf8(record).ok()?))

@@ -16,7 +16,7 @@ use super::form::{EVENTS_TABLE, Header, Manifest, Section, SectionDigest, signed
 use super::invalid::{InvalidFile, InvalidReason, reason_for_field};
 use super::read::{FileTrailer, PartReceiver, Record, read_parts};
 use super::row::{ExportRow, TABLE_MEMBER, WORKSPACES_TABLE, parse_row, table_index};
-use crate::hash::{hash_text, parse_hash, sha256};
+use crate::hash::{format_hash, parse_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::canonical;
 use crate::log::signed_note::{self, NoteDefect, PublicKey};
@@ -129,7 +129,7 @@ impl FilePart {
                 Self::Event(payload, columns, line)
             }
             Ok(Record::Object(record)) => {
-                let line = canonical::of_object(&record).ok();
+                let line = canonical::object_to_string(&record).ok();
                 Self::Record(record, line)
             }
             Err(invalid) => Self::Invalid(invalid),
@@ -467,7 +467,7 @@ impl ExportReport {
     /// Returns the SHA-256 of the signed text, as `sha256:<hex>`. It does not depend on the file's
     /// formatting.
     pub fn digest(&self) -> String {
-        hash_text(&sha256(self.signed_text.as_bytes()))
+        format_hash(&sha256(self.signed_text.as_bytes()))
     }
 
     /// Returns the position and the hash of the last event in the exported log, as `LSN:HASH`.
@@ -520,7 +520,7 @@ mod tests {
     fn file_signed(things: &[String], events: &[String], signed: fn(&str) -> String) -> String {
         let log = log_of_probes(workspace(), Subject::default(), EVENTS_MADE);
         let last = log.last().unwrap();
-        let head = ExportHead { lsn: last.lsn, content_hash: hash_text(&last.content_hash), at: last.at };
+        let head = ExportHead { lsn: last.lsn, content_hash: format_hash(&last.content_hash), at: last.at };
         let header = Header {
             schema: schema_version(),
             exported_at: Time::from_micros(1_795_000_000_000_000),

@@ -14,7 +14,7 @@ use super::record_writer::{RowSender, write_concurrently};
 use super::row::{MESSAGES_TABLE, RowForm, push_json};
 use crate::conversation::messages::{content_key, unreadable_dms};
 use crate::error::{Code, Error, Result};
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::{ChannelId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::log::canonical;
@@ -24,7 +24,7 @@ use crate::log::verify::{ChainCursor, ReadBounds};
 use crate::op::{Read, Records, Settings};
 use crate::spool::{FileContent, Spool};
 use crate::store::{Columns, FromRow, Param, schema_version};
-use crate::stream::events::broken_log;
+use crate::stream::events::broken_log_error;
 use crate::time::Time;
 
 /// Maximum attempts to write a file while its log is being pruned.
@@ -134,7 +134,7 @@ impl Exporter {
     /// It may if the events after `position` were pruned and attempts remain.
     fn may_start_over(&mut self, cx: &Read<'_>, workspace: WorkspaceId, position: i64) -> Result<bool> {
         self.attempts = self.attempts.saturating_add(1);
-        Ok(self.attempts < ATTEMPTS_MAX && !LogRange::of(cx, workspace)?.has_after(position))
+        Ok(self.attempts < ATTEMPTS_MAX && !LogRange::of(cx, workspace)?.has_all_events_after(position))
     }
 
     /// Writes the header, and the rows of all tables except the events.
@@ -204,7 +204,7 @@ impl Exporter {
         let beside = write_concurrently(workspace, spool, (open, false), |rows| {
             let mut outcome = Ok(());
             // The writer's thread hashes the events, because it has less to do.
-            let read = cursor.read_unhashed(cx, bounds, |lsn, event| {
+            let read = cursor.read_without_hashing(cx, bounds, |lsn, event| {
                 outcome = rows.add_event(lsn, event.payload, &event.content_hash);
                 outcome.is_ok()
             })?;
@@ -215,7 +215,7 @@ impl Exporter {
             beside => beside?,
         };
         if let Err(broken) = read {
-            return Ok(Err(broken_log(workspace, broken)));
+            return Ok(Err(broken_log_error(workspace, broken)));
         }
         let header = before.header.clone();
         let manifest = before.manifest.clone();
@@ -227,7 +227,7 @@ impl Exporter {
     fn write_trailer(&self, spool: &mut Spool) -> Result<String> {
         let rows = self.progress.as_ref().ok_or_else(|| Error::internal("the export has no rows"))?;
         let ExportProgress { header, manifest, events, cursor, .. } = rows;
-        if hash_text(&cursor.hash()) != header.head.content_hash {
+        if format_hash(&cursor.hash()) != header.head.content_hash {
             return Err(Error::new(Code::EventLogBroken, "the end of the log does not match its head"));
         }
         let mut manifest = manifest.clone();
@@ -252,7 +252,7 @@ fn create_header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<
     impl FromRow for Row {
         fn from_row(row: &mut crate::store::Row) -> Result<Self> {
             let (lsn, hash, at): (i64, [u8; 32], Time) = (row.take()?, row.take()?, row.take()?);
-            let head = ExportHead { lsn, content_hash: hash_text(&hash), at };
+            let head = ExportHead { lsn, content_hash: format_hash(&hash), at };
             Ok(Self { head, audit_seq: row.take()?, floors: [row.take()?, row.take()?, row.take()?] })
         }
     }

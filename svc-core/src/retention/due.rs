@@ -4,12 +4,12 @@
 //! bisection.
 
 use crate::Result;
-use crate::bisect::last_where;
+use crate::bisect::last_position_where;
 use crate::config::Kept;
 use crate::conversation::messages::{self, DueMessages};
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
-use crate::limits::MICROS_A_DAY;
+use crate::limits::MICROS_PER_DAY;
 use crate::log::event::Event;
 use crate::log::floor::EventsPruned;
 use crate::op::Read;
@@ -45,7 +45,7 @@ pub(super) fn find_due_events(
 ) -> Result<Option<DueEvents>> {
     let Some(before) = retention_cutoff(cx, kept.events_days) else { return Ok(None) };
     let range = LogRange::of(cx, workspace)?;
-    let last = last_where(range.beginning(), range.head, |lsn| {
+    let last = last_position_where(range.beginning(), range.head, |lsn| {
         let at: Option<(Time,)> = cx.one(SELECT_EVENT_TIME, &[&workspace, &lsn])?;
         Ok(at.is_some_and(|(at,)| at < before))
     })?;
@@ -71,5 +71,5 @@ pub(super) fn find_due_messages(
 
 /// Returns the time before which the retention of `days` days has passed.
 fn retention_cutoff(cx: &Read<'_>, days: Option<i64>) -> Option<Time> {
-    days.map(|days| cx.now().shifted(days.saturating_mul(MICROS_A_DAY).saturating_neg()))
+    days.map(|days| cx.now().shifted(days.saturating_mul(MICROS_PER_DAY).saturating_neg()))
 }

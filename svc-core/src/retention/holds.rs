@@ -19,7 +19,7 @@ use crate::id::{HoldId, MemberId, WorkspaceId};
 use crate::identity::workspaces::{OwnWorkspaceId, is_live};
 use crate::limits::PURGED_ROWS_MAX;
 use crate::log::event::{Event, EventKind, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Answer, Chore, ChoreProcesses, ChoreRound, DestroyPermit, Feature, Fixture, Read, Records, Sample,
     StepOutcome, Write, destructive, purged, read, write,
@@ -84,7 +84,7 @@ struct LegalHoldPlaced {
 impl Event for LegalHoldPlaced {
     const KIND: &'static str = "LegalHoldPlaced";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let hold = event.row_of("legal_holds", "hold_id")?.made();
         let hold = hold.set("placed_by", event.subject()).set("placed_at", event.at());
         hold.set("lsn", event.lsn()).clear("released_by").clear("released_at").keep()
@@ -101,7 +101,7 @@ struct LegalHoldReleased {
 impl Event for LegalHoldReleased {
     const KIND: &'static str = "LegalHoldReleased";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let hold = event.row_of("legal_holds", "hold_id")?.set("released_by", event.subject());
         hold.set("released_at", event.at()).keep()
     }
@@ -150,7 +150,7 @@ pub(crate) fn feature() -> Feature {
         .records(vec![
             Records::table("legal_holds", "lsn id")
                 .after("members")
-                .only_restored()
+                .exported_only_to_restore()
                 .ids("id workspace_id placed_by released_by")
                 .texts("reason")
                 .times("placed_at released_at")
@@ -159,7 +159,7 @@ pub(crate) fn feature() -> Feature {
                 .unproven("reason", "is content, which the log would outlive"),
             Records::table("held_texts", "kind object_id version")
                 .after("workspaces")
-                .only_restored()
+                .exported_only_to_restore()
                 .ids("workspace_id object_id")
                 .texts("kind")
                 .ints("version")
@@ -293,7 +293,7 @@ fn remove_released_texts(round: &ChoreRound<'_>) -> Result<StepOutcome> {
             // The scrub request has a negative number, so that its number differs from the position of every
             // event.
             let because = cx.now().micros().saturating_neg();
-            scrub::request_plaintext(cx, because)?;
+            scrub::request_plaintext_scrub(cx, because)?;
         }
         Ok(StepOutcome::More)
     });

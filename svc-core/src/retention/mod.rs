@@ -29,7 +29,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_QUOTA_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::floor::EventsPruned;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::store::columns;
 use crate::text::Count;
@@ -81,7 +81,7 @@ struct RetentionPolicySet {
 impl Event for RetentionPolicySet {
     const KIND: &'static str = "RetentionPolicySet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let policy = event.row_of("retention", "$workspace")?.made();
         let policy = policy.copy("messages_days events_days deliveries_days media_days media_quota_bytes");
         policy.set("at", event.at()).set("lsn", event.lsn()).keep()

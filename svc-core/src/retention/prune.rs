@@ -6,10 +6,10 @@
 //! removed.
 
 use crate::error::{Error, Result};
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
-use crate::limits::{PRUNE_COUNTS_MAX, PRUNE_READ_BYTES, PRUNE_READ_ROWS, PRUNE_ROWS};
+use crate::limits::{PRUNE_COUNTS_MAX, PRUNE_READ_BYTES, PRUNE_READ_ROWS, PRUNED_EVENTS_REMOVED_MAX};
 use crate::log::event::Subject;
 use crate::log::floor::EventsPruned;
 use crate::log::tree::Frontier;
@@ -17,7 +17,7 @@ use crate::log::verify::{ChainCursor, ReadBounds};
 use crate::op::{DestroyPermit, Read, Write};
 use crate::stream::census::{self, KindCounts};
 use crate::stream::checkpoints::load_tree_at_floor;
-use crate::stream::events::broken_log;
+use crate::stream::events::broken_log_error;
 
 use super::due::DueEvents;
 
@@ -62,7 +62,7 @@ impl PruneWalk {
         })?;
         if let Err(broken) = read {
             if LogRange::of(cx, self.workspace)?.floor == self.due.old_floor {
-                return Err(broken_log(self.workspace, broken));
+                return Err(broken_log_error(self.workspace, broken));
             }
             // Another process, the leader before or after this one, has pruned the missing events in the
             // meantime.
@@ -91,8 +91,8 @@ impl PruneWalk {
         if self.cursor.lsn() != before_floor || u64::try_from(before_floor) != Ok(self.frontier.size()) {
             return Err(Error::internal(format!("the events that were read do not end before {floor}")));
         }
-        let prev_hash = hash_text(&self.cursor.hash());
-        let frontier = self.frontier.subtrees().iter().map(hash_text).collect();
+        let prev_hash = format_hash(&self.cursor.hash());
+        let frontier = self.frontier.subtrees().iter().map(format_hash).collect();
         let pruned_at =
             cx.emit(Subject::WORKSPACE, &EventsPruned { floor, prev_hash, frontier, before })?.lsn;
         let workspace = cx.caller().workspace_id;
@@ -108,7 +108,7 @@ const MOVE_FLOOR: &str = "update heads set floor = $2, pruned_at = $3 where work
 pub(super) fn remove_some_events(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<bool> {
     let workspace = cx.caller().workspace_id;
     let Some((oldest, floor)) = load_oldest_and_floor(cx, workspace)? else { return Ok(false) };
-    let up_to = oldest.saturating_add(PRUNE_ROWS).min(floor);
+    let up_to = oldest.saturating_add(PRUNED_EVENTS_REMOVED_MAX).min(floor);
     cx.execute_any(DELETE_EVENTS, &[&workspace, &up_to])?;
     Ok(up_to < floor)
 }

@@ -22,7 +22,7 @@ use crate::identity::floor::LogRange;
 use crate::identity::workspaces::{OwnWorkspaceId, check_own_workspace, is_live, load_workspace};
 use crate::limits::{NAME_MAX, PURGED_ROWS_MAX, PURGES_EXAMINED_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::log::replay::{Replayed, RowChange};
+use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{
     Answer, Chore, ChoreProcesses, ChoreRound, Effect, Feature, Read, Records, StepOutcome, Write, changing,
 };
@@ -73,7 +73,7 @@ struct WorkspacePurged {
 impl Event for WorkspacePurged {
     const KIND: &'static str = "WorkspacePurged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let Some(up_to) = event.int("up_to_lsn") else { return Ok(()) };
         let lsn = |row: &RowChange<'_>| row.value("lsn").and_then(Value::as_i64);
         let is_purged = |row: &RowChange<'_>| lsn(row).is_some_and(|lsn| lsn <= up_to);
@@ -198,7 +198,7 @@ fn load_purge(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
 }
 
 /// Selects the position up to which a purge in progress destroys content of a workspace.
-pub(crate) const IN_PROGRESS: &str =
+pub(crate) const SELECT_PURGE_IN_PROGRESS: &str =
     "select p.up_to_lsn from purges p where p.workspace_id = $1 and p.purged_at is null";
 
 const SELECT_PURGE: &str = concat!("select ", purge_columns!(), " from purges p where p.workspace_id = $1");
@@ -247,7 +247,7 @@ fn run_purge_step(cx: &mut Write<'_>) -> Result<()> {
             }
         }
     } else if messages::has_pruned_rows(cx, workspace)? {
-        messages::remove_pruned(cx, &permit)?;
+        messages::remove_pruned_batch(cx, &permit)?;
     } else {
         purge.purged_at = Some(cx.now());
         finish_purge(cx, &purge)?;
@@ -262,7 +262,7 @@ fn finish_purge(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
         "up_to_lsn": purge.up_to_lsn, "removed": purge.progress.removed, "requested_by": purge.requested_by,
     });
     cx.audit("workspace.purge", metadata)?;
-    scrub::request_plaintext(cx, because)
+    scrub::request_plaintext_scrub(cx, because)
 }
 
 fn save_purge(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {

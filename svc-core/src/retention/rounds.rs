@@ -13,7 +13,7 @@ use crate::conversation::messages::PruneReason;
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
-use crate::limits::RETENTION_WORKSPACES;
+use crate::limits::RETENTION_STEP_WORKSPACES_MAX;
 use crate::op::{Chore, ChoreLease, ChoreProcesses, ChoreRound, Read, StepOutcome};
 use crate::sync::lock;
 
@@ -107,7 +107,7 @@ impl PruningRounds {
 
 /// Finds the next workspace after `last` that has pruning work.
 fn find_next_task(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<SearchResult> {
-    let next = workspaces::next(cx, last, RETENTION_WORKSPACES)?;
+    let next = workspaces::next(cx, last, RETENTION_STEP_WORKSPACES_MAX)?;
     for workspace in &next {
         if let Some(task) = next_task(cx, *workspace)? {
             return Ok(SearchResult::Task(*workspace, task));
@@ -149,7 +149,7 @@ fn run_task(
         }),
         PruningTask::RemoveMessages => lead.write(workspace, |cx| {
             let permit = cx.permit()?;
-            messages::remove_pruned(cx, &permit).map(|()| None)
+            messages::remove_pruned_batch(cx, &permit).map(|()| None)
         }),
         PruningTask::PruneMessages { up_to } => lead.write(workspace, move |cx| {
             let permit = cx.permit()?;

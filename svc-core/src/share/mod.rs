@@ -58,7 +58,8 @@ struct CeilingState {
     noun: &'static str,
     rules: CeilingRules,
     state: Mutex<State>,
-    /// Notifies callers of [`Ceiling::below_quota`] that a client or a workspace fell below its quota.
+    /// Notifies callers of [`Ceiling::wait_until_below_quota`] that a client or a workspace fell below its
+    /// quota.
     places_returned: Notify,
 }
 
@@ -193,7 +194,7 @@ impl Ceiling {
     /// Waits until a client is below its quota and its workspace is below the number of all places.
     ///
     /// Places of a client beyond its quota do not count against its workspace.
-    pub async fn below_quota(&self, holder: Holder) {
+    pub async fn wait_until_below_quota(&self, holder: Holder) {
         while !self.is_below_quota(holder) {
             let mut returned = pin!(self.0.places_returned.notified());
             // The notification is enabled before the counts are read, so that no returned place is missed.
@@ -475,7 +476,7 @@ mod tests {
 
     use super::*;
     use crate::id::TokenId;
-    use crate::limits::WAITING_OF_CLIENT_MAX;
+    use crate::limits::WAITING_PER_CLIENT_MAX;
     use crate::rate::Client;
 
     fn holder(workspace: u128, client: u128) -> Holder {
@@ -558,15 +559,18 @@ mod tests {
         let colleague = bytes.take(holder(1, 2), 10).unwrap();
         let over = bytes.take_beyond_limits(holder(1, 2), 500);
         assert_eq!(bytes.taken(), 20);
-        assert!(bytes.below_quota(holder(1, 2)).now_or_never().is_none());
-        assert!(bytes.below_quota(holder(2, 1)).now_or_never().is_some());
-        assert!(bytes.below_quota(holder(1, 3)).now_or_never().is_some());
+        assert!(bytes.wait_until_below_quota(holder(1, 2)).now_or_never().is_none());
+        assert!(bytes.wait_until_below_quota(holder(2, 1)).now_or_never().is_some());
+        assert!(bytes.wait_until_below_quota(holder(1, 3)).now_or_never().is_some());
         drop((large, over));
         drop(colleague);
         let others: Vec<_> = (0..20).map(|client| bytes.take_beyond_limits(holder(1, client), 10)).collect();
         assert_eq!(bytes.taken(), 75, "the last quarter is left to others");
-        assert!(bytes.below_quota(holder(1, 30)).now_or_never().is_none(), "its workspace has all and more");
-        assert!(bytes.below_quota(holder(2, 1)).now_or_never().is_some());
+        assert!(
+            bytes.wait_until_below_quota(holder(1, 30)).now_or_never().is_none(),
+            "its workspace has all and more"
+        );
+        assert!(bytes.wait_until_below_quota(holder(2, 1)).now_or_never().is_some());
         assert!(bytes.take(holder(2, 1), 10).is_ok());
         drop(others);
         assert!(is_empty(&bytes));
@@ -697,7 +701,7 @@ mod tests {
         let held = seats.take(holder(1, 1), 1).unwrap();
         let mut waiting = Vec::new();
         for client in 0..2 {
-            for _ in 0..WAITING_OF_CLIENT_MAX {
+            for _ in 0..WAITING_PER_CLIENT_MAX {
                 let mut one = Box::pin(seats.wait(holder(2, client), 1));
                 assert!(one.as_mut().now_or_never().is_none());
                 waiting.push(one);

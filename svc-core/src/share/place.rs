@@ -68,8 +68,8 @@ impl Drop for PlaceGuard {
         let granted = self.shared.grant_waiting(&mut state);
         drop(state);
         send_granted(granted);
-        // `Ceiling::below_quota` waits only for the moment when a client or a workspace falls below its
-        // quota.
+        // `Ceiling::wait_until_below_quota` waits only for the moment when a client or a workspace falls
+        // below its quota.
         if (after.client && !before.client) || (after.workspace && !before.workspace) {
             self.shared.places_returned.notify_waiters();
         }

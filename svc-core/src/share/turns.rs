@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::scope::CeilingScope;
 use crate::id::WorkspaceId;
-use crate::limits::{WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX};
+use crate::limits::{WAITING_PER_CLIENT_MAX, WAITING_PER_WORKSPACE_MAX};
 use crate::rate::{Client, Holder};
 use crate::round_robin::RoundRobin;
 
@@ -64,11 +64,11 @@ impl<T> CallerTurns<T> {
         size: usize,
     ) -> std::result::Result<oneshot::Receiver<T>, CeilingScope> {
         let clients = self.0.entry(holder.workspace);
-        if clients.iter().map(|(_, waiters)| waiters.len()).sum::<usize>() >= WAITING_OF_WORKSPACE_MAX {
+        if clients.iter().map(|(_, waiters)| waiters.len()).sum::<usize>() >= WAITING_PER_WORKSPACE_MAX {
             return Err(CeilingScope::Workspace);
         }
         let waiters = clients.entry(holder.client);
-        if waiters.len() >= WAITING_OF_CLIENT_MAX {
+        if waiters.len() >= WAITING_PER_CLIENT_MAX {
             return Err(CeilingScope::Client);
         }
         let (sender, receiver) = oneshot::channel();

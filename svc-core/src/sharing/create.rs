@@ -14,7 +14,7 @@ use crate::conversation::visibility::{check_is_not_dm, visible_channel};
 use crate::error::{Code, Error, Result};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, ShareTicketId};
-use crate::identity::tokens::{EXPIRY, new_secret_of, requested_expiry};
+use crate::identity::tokens::{EXPIRY, new_secret_with_prefix, requested_expiry};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
@@ -78,7 +78,7 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
     for sha in &artifact_shas {
         artifacts::find_artifact(cx, *sha)?;
     }
-    let (id, secret): (ShareTicketId, _) = (cx.new_id()?, new_secret_of(cx, SECRET_PREFIX)?);
+    let (id, secret): (ShareTicketId, _) = (cx.new_id()?, new_secret_with_prefix(cx, SECRET_PREFIX)?);
     let artifact_shas: Vec<ArtifactSha> = artifact_shas.into_iter().collect();
     let stored_shas = json!(artifact_shas).to_string();
     let channel_id = channel.id;

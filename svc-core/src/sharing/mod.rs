@@ -25,8 +25,8 @@ use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, InstallationId, MemberId, ShareTicketId, WorkspaceId};
 use crate::identity::member_ends::MemberDeactivated;
 use crate::identity::workspaces::OwnWorkspaceId;
-use crate::log::event::{Event, EventKind, Invalidates};
-use crate::log::replay::Replayed;
+use crate::log::event::{CachedEntryKind, Event, EventKind};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Feature, Fixture, Frame, Operation, Read, Records, Sample, destructive, read, write};
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::store::columns;
@@ -93,7 +93,7 @@ struct ShareTicketIssued {
 impl Event for ShareTicketIssued {
     const KIND: &'static str = "ShareTicketIssued";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let owner = event.member();
         let actor = event.actor();
         let creator = if actor.is_null() { owner.clone() } else { actor };
@@ -116,7 +116,7 @@ struct ShareTicketRevoked {
 impl Event for ShareTicketRevoked {
     const KIND: &'static str = "ShareTicketRevoked";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("share_tickets", "ticket_id")?.set("revoked_at", event.at()).keep()
     }
 }
@@ -161,7 +161,7 @@ pub(crate) fn feature() -> Feature {
         .operations("sharing", ticket_operations())
         .events(vec![
             EventKind::of::<ShareTicketIssued>(),
-            EventKind::of::<ShareTicketRevoked>().invalidates(Invalidates::Access),
+            EventKind::of::<ShareTicketRevoked>().invalidates(CachedEntryKind::Access),
         ])
         .projector(&[MemberDeactivated::KIND], revoke::revoke_tickets_of_deactivated)
         .sample(Sample::new("share_ticket", "create_share_ticket", ticket))

@@ -7,7 +7,7 @@ use super::{ShareTicketRevoked, load_ticket};
 use crate::error::Result;
 use crate::id::{ChannelId, MemberId, ShareTicketId};
 use crate::identity::workspaces::OwnWorkspaceId;
-use crate::log::event::{Recorded, Subject};
+use crate::log::event::{RecordedEvent, Subject};
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
@@ -76,7 +76,7 @@ const LIVE_OF_MEMBER: &str = "
 
 /// Revokes the tickets that deactivated members own or have issued. Reactivating a member does not restore
 /// the tickets.
-pub(super) fn revoke_tickets_of_deactivated(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+pub(super) fn revoke_tickets_of_deactivated(cx: &mut Write<'_>, events: &[RecordedEvent]) -> Result<()> {
     let now = cx.now();
     for member in events.iter().filter_map(|event| event.subject.member_id) {
         let ending: Vec<(ShareTicketId, ChannelId, MemberId)> = cx.query(LIVE_OF_MEMBER, &[&member, &now])?;

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 use super::artifacts::{self, SharedArtifact};
 use super::{ShareTicket, load_ticket};
 use crate::conversation::messages::{LiveMessage, live_messages};
-use crate::conversation::visibility::channel_visible_to;
+use crate::conversation::visibility::is_channel_visible_to;
 use crate::coordination::thread_row::{Thread, ThreadState, visible_thread};
 use crate::coordination::{results, thread_reads};
 use crate::error::{Code, Error, Result};
@@ -37,7 +37,7 @@ pub(super) fn load_own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
         return Err(Error::internal("a request was let in without a share ticket"));
     };
     let ticket = load_ticket(cx, id)?;
-    if !channel_visible_to(cx, ticket.channel_id, ticket.owner_id)? {
+    if !is_channel_visible_to(cx, ticket.channel_id, ticket.owner_id)? {
         return Err(Error::new(Code::Unauthenticated, "the ticket's owner does not see the channel"));
     }
     Ok(ticket)
@@ -175,8 +175,13 @@ impl SharedThread {
 
 pub(super) fn list_shared_threads(cx: &Read<'_>, input: &ListSharedThreads) -> Result<Page<SharedThread>> {
     let ticket = load_own_ticket(cx)?;
-    let threads =
-        thread_reads::threads_in(cx, ticket.channel_id, None, input.cursor, page_limit(input.limit))?;
+    let threads = thread_reads::list_threads_in_channel(
+        cx,
+        ticket.channel_id,
+        None,
+        input.cursor,
+        page_limit(input.limit),
+    )?;
     let live = threads
         .try_filter_map(|thread| Ok(Some(thread).filter(|thread| thread.state != ThreadState::Archived)))?;
     let mut members = LoadedMembers::default();

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use crate::Result;
 use crate::data_access::DataAccess;
 use crate::error::blocked::{Need, describe_denial};
-use crate::error::{Code, Error, is_full};
+use crate::error::{Code, Error, is_disk_full};
 use crate::id::WorkspaceId;
 use crate::limits::CONTENT_IN_MEMORY_MAX;
 pub use space::{DiskSize, MeasureDisk, SpoolFolder, SpoolLimits};
@@ -54,7 +54,7 @@ impl Spool {
             }
             tempfile::tempfile_in(folder)
         };
-        let file = create().map_err(|error| match is_full(&error) {
+        let file = create().map_err(|error| match is_disk_full(&error) {
             true => spool_error(&error),
             false => Error::internal(describe_denial(Need::Write, space.spools().folder(), &error)),
         })?;
@@ -264,7 +264,7 @@ impl JsonSchema for Upload {
 }
 
 /// An input that contains an uploaded file.
-pub trait TakesFile {
+pub trait HasUpload {
     /// Returns the input field that contains the uploaded file.
     fn file(&mut self) -> &mut Option<Upload>;
 }
@@ -273,13 +273,13 @@ pub trait TakesFile {
 pub const FILE_FIELD: &str = "envelope";
 
 /// Returns the default spool folder for processes without a separate folder.
-pub fn default_folder() -> PathBuf {
+pub fn default_spool_folder() -> PathBuf {
     std::env::temp_dir()
 }
 
 /// Converts an I/O error of a spool to an error for the caller.
 fn spool_error(error: &io::Error) -> Error {
-    if is_full(error) {
+    if is_disk_full(error) {
         return insufficient_storage_error("the disk is full");
     }
     Error::internal(format!("a spool file: {error}"))

@@ -106,7 +106,7 @@ impl ReadBudget {
     }
 
     /// Returns whether the current page of rows has used up its share of the budget, so that it must end.
-    pub fn is_page_over(&self) -> bool {
+    pub fn is_page_time_used_up(&self) -> bool {
         let page_deadline = self.times.page_deadline.load(Ordering::Relaxed);
         page_deadline != UNLIMITED && self.now() >= page_deadline
     }
@@ -114,7 +114,7 @@ impl ReadBudget {
     /// Extends the budget for completing the items of a page whose rows were cut off.
     ///
     /// The page gets half of the original budget again, once per read.
-    pub fn complete_page(&self) {
+    pub fn extend_for_page(&self) {
         let half = self.times.page_extension_micros.swap(0, Ordering::Relaxed);
         if half > 0 {
             let now = self.now();
@@ -133,7 +133,7 @@ fn micros(span: Duration) -> u64 {
 }
 
 /// Returns the error for a read that has used up its budget.
-pub(crate) fn too_expensive(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+pub(crate) fn too_expensive_error(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::ReadTooExpensive, "the read reached its time limit before it could return anything")
         .caused_by(cause)
 }
@@ -154,20 +154,24 @@ mod tests {
         let budget = ReadBudget::new(&clock);
         let second = Duration::from_secs(1);
         clock.advance(second);
-        assert!(!budget.is_used_up() && !budget.is_page_over() && budget.remaining().is_none());
+        assert!(!budget.is_used_up() && !budget.is_page_time_used_up() && budget.remaining().is_none());
         budget.begin(Some(second));
-        assert!(!budget.is_used_up() && !budget.is_page_over());
+        assert!(!budget.is_used_up() && !budget.is_page_time_used_up());
         clock.advance(second / 2);
-        assert!(budget.is_page_over() && !budget.is_used_up());
+        assert!(budget.is_page_time_used_up() && !budget.is_used_up());
         clock.advance(second / 2);
         assert!(budget.is_used_up() && budget.remaining() == Some(Duration::ZERO));
-        budget.complete_page();
-        assert_eq!((budget.remaining(), budget.is_page_over()), (Some(second / 2), false));
+        budget.extend_for_page();
+        assert_eq!((budget.remaining(), budget.is_page_time_used_up()), (Some(second / 2), false));
         clock.advance(second / 4);
-        budget.complete_page();
-        assert_eq!((budget.remaining(), budget.is_page_over()), (Some(second / 4), true), "it is given once");
+        budget.extend_for_page();
+        assert_eq!(
+            (budget.remaining(), budget.is_page_time_used_up()),
+            (Some(second / 4), true),
+            "it is given once"
+        );
         budget.begin(None);
-        budget.complete_page();
-        assert!(!budget.is_used_up() && !budget.is_page_over());
+        budget.extend_for_page();
+        assert!(!budget.is_used_up() && !budget.is_page_time_used_up());
     }
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::budget::{ReadBudget, ReadInterrupt};
 use super::bulk_write::{BulkWrite, JointWrite};
 use super::disk::DiskState;
-use super::engine::{Engine, StatementCounts, TransactionFailure, WalCut, check_row_count};
+use super::engine::{Engine, StatementCounts, TransactionFailure, WalTruncation, check_row_count};
 use super::postgres::PgConn;
 use super::row::{Row, Visitor};
 use super::scan::Scan;
@@ -229,7 +229,7 @@ impl Conn {
     ///
     /// On SQLite, fails if a list does not change exactly one row. On Postgres, only the rows of the last
     /// table are counted.
-    pub(crate) fn write_jointly<const N: usize>(
+    pub(crate) fn write_tables<const N: usize>(
         &self,
         joint: &JointWrite<N>,
         rows: [&[Vec<Param<'_>>]; N],
@@ -345,12 +345,12 @@ impl Conn {
     }
 
     /// Begins the statements of one task within the transaction of a batch.
-    pub(crate) fn begin_job(&self) {
+    pub(crate) fn begin_task(&self) {
         match self {
-            Self::Sqlite(conn) => conn.begin_job(),
-            Self::Postgres(conn) => conn.begin_job(),
+            Self::Sqlite(conn) => conn.begin_task(),
+            Self::Postgres(conn) => conn.begin_task(),
             #[cfg(test)]
-            Self::Hostile(conn) => conn.begin_job(),
+            Self::Hostile(conn) => conn.begin_task(),
         }
     }
 
@@ -376,9 +376,9 @@ impl Conn {
 
     /// Ends the current task and rolls back its changes. Does nothing on Postgres, where a task has no
     /// savepoint.
-    pub(crate) fn undo_job(&self) -> Result<()> {
+    pub(crate) fn undo_task(&self) -> Result<()> {
         match self {
-            Self::Sqlite(conn) => conn.undo_job(),
+            Self::Sqlite(conn) => conn.undo_task(),
             Self::Postgres(_) => Ok(()),
             #[cfg(test)]
             Self::Hostile(_) => Ok(()),
@@ -421,10 +421,10 @@ impl Conn {
     /// That is the case if another process has written to the file since the last call, or if the connection
     /// uses another session than before. On Postgres, writes by other sessions are not reported: locking a
     /// head detects those.
-    pub(crate) fn others_wrote(&self) -> Result<bool> {
+    pub(crate) fn have_others_written(&self) -> Result<bool> {
         match self {
-            Self::Sqlite(conn) => conn.others_wrote(),
-            Self::Postgres(conn) => Ok(conn.others_wrote()),
+            Self::Sqlite(conn) => conn.have_others_written(),
+            Self::Postgres(conn) => Ok(conn.have_others_written()),
             #[cfg(test)]
             Self::Hostile(_) => Ok(false),
         }
@@ -471,12 +471,12 @@ impl Conn {
     /// Checkpoints SQLite's entire write-ahead log and truncates it.
     ///
     /// This also overwrites freed space in the file. On Postgres there is nothing to truncate.
-    pub(crate) fn truncate_wal(&self) -> Result<WalCut> {
+    pub(crate) fn truncate_wal(&self) -> Result<WalTruncation> {
         match self {
             #[cfg(test)]
-            Self::Hostile(_) => Ok(WalCut::Done),
+            Self::Hostile(_) => Ok(WalTruncation::Done),
             Self::Sqlite(conn) => conn.truncate_wal(),
-            Self::Postgres(_) => Ok(WalCut::Done),
+            Self::Postgres(_) => Ok(WalTruncation::Done),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::error::Error;
 
 /// The outcome of truncating SQLite's write-ahead log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WalCut {
+pub(crate) enum WalTruncation {
     /// The log is empty.
     Done,
     /// A reader of an earlier snapshot prevents truncation until its read ends.
@@ -48,7 +48,7 @@ impl fmt::Display for DuplicateKey {
 impl std::error::Error for DuplicateKey {}
 
 /// Returns whether the error was caused by inserting a row with an existing key.
-pub(crate) fn is_duplicate(error: &Error) -> bool {
+pub(crate) fn is_duplicate_key_error(error: &Error) -> bool {
     error.cause().is_some_and(|cause| cause.is::<DuplicateKey>())
 }
 

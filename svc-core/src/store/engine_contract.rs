@@ -18,7 +18,7 @@ use super::bulk_write::BulkWrite;
 use super::conn::Conn;
 use super::engine::{Engine, TransactionFailure};
 use super::executor::{
-    Connect, ConnectionOpeners, Executor, ReaderCounts, Tally, Task, TaskSource, WriteTask,
+    Connect, ConnectionOpeners, Executor, ReaderSettings, Tally, Task, TaskSource, WriteTask,
 };
 use super::faulty_engine::HostileConn;
 use super::postgres::{PgConn, create_pool, parse_url, server_for_tests};
@@ -256,19 +256,19 @@ const RULES: &[Rule] = &[
     ("a job is rolled back alone, or reports that it cannot be", |subject| {
         let conn = subject.conn();
         conn.begin_write().unwrap();
-        conn.begin_job();
+        conn.begin_task();
         insert(&conn, 1).unwrap();
         conn.keep_task_changes().unwrap();
-        conn.begin_job();
+        conn.begin_task();
         conn.query("select n from t", &[]).unwrap();
         assert!(!conn.has_task_written(), "a job that only read is undone on every engine");
-        conn.undo_job().unwrap();
-        conn.begin_job();
+        conn.undo_task().unwrap();
+        conn.begin_task();
         insert(&conn, 2).unwrap();
         assert!(conn.has_task_written());
         if conn.engine() == Engine::Sqlite {
-            conn.undo_job().unwrap();
-            conn.begin_job();
+            conn.undo_task().unwrap();
+            conn.begin_task();
             insert(&conn, 3).unwrap();
             conn.keep_task_changes().unwrap();
             commit(&conn).unwrap();
@@ -339,20 +339,20 @@ const RULES: &[Rule] = &[
     }),
     ("what is known of a session does not hold in the next", |subject| {
         let conn = subject.conn();
-        let others_wrote = || {
+        let have_others_written = || {
             conn.begin_write().unwrap();
-            let others_wrote = conn.others_wrote().unwrap();
+            let have_others_written = conn.have_others_written().unwrap();
             assert_eq!(numbers(&conn, "select count(*) from t"), [0]);
-            others_wrote
+            have_others_written
         };
-        others_wrote();
+        have_others_written();
         conn.rollback().unwrap();
-        assert!(!others_wrote());
+        assert!(!have_others_written());
         (subject.lose)(&conn);
         conn.rollback().unwrap();
-        assert_eq!(others_wrote(), matches!(conn, Conn::Postgres(_)));
+        assert_eq!(have_others_written(), matches!(conn, Conn::Postgres(_)));
         conn.rollback().unwrap();
-        assert!(!others_wrote());
+        assert!(!have_others_written());
     }),
     ("a read transaction follows the same rule", |subject| {
         let conn = subject.conn();
@@ -428,7 +428,7 @@ const TASKS: i64 = 200;
 fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
     let executor = Executor::start(
         vec![Tally::default()],
-        ReaderCounts { threads: 1, inline: 1, limit: None },
+        ReaderSettings { threads: 1, inline: 1, limit: None },
         &Clock::system(),
         &ConnectionOpeners {
             writer: subject.open.clone(),

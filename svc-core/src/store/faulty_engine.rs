@@ -204,7 +204,7 @@ impl HostileConn {
         self.transaction.failure(|| self.connected.get())
     }
 
-    pub fn begin_job(&self) {
+    pub fn begin_task(&self) {
         self.wrote.set(false);
     }
 

@@ -51,7 +51,7 @@ pub(crate) fn schema_version() -> i64 {
 }
 
 /// Returns whether an export with the schema version `version` may lack values that the current schema has.
-pub(crate) fn is_older(version: i64) -> bool {
+pub(crate) fn is_older_schema(version: i64) -> bool {
     let (before, baseline) = BASELINE_VERSIONS;
     let version = if version == before { baseline } else { version };
     version < schema_version()
@@ -169,11 +169,11 @@ pub(crate) fn migrate(conn: &Conn, now: Time) -> Result<()> {
     with_migration_lock(conn, |conn| Schema::read(conn)?.complete(conn, now))
 }
 
-/// Selects the newest applied migration, for [`is_newer`].
+/// Selects the newest applied migration, for [`is_newer_schema`].
 pub(crate) const NEWEST: &str = "select version, name from schema_migrations order by version desc limit 1";
 
 /// Returns whether `version` is the number of a migration that only a later version of svc has.
-pub(crate) fn is_newer(version: i64) -> bool {
+pub(crate) fn is_newer_schema(version: i64) -> bool {
     MIGRATIONS.iter().all(|known| known.version != version)
 }
 
@@ -206,7 +206,7 @@ fn applied_migrations(conn: &Conn) -> Result<Vec<AppliedMigration>> {
 }
 
 /// Returns the error for a database that exists but was not set up.
-pub(crate) fn not_set_up() -> Error {
+pub(crate) fn not_set_up_error() -> Error {
     Error::new(Code::NotFound, "the database is not set up; run `svc init`, or correct DATABASE_URL")
 }
 
@@ -274,7 +274,7 @@ mod tests {
         let (before, baseline) = BASELINE_VERSIONS;
         assert!(MIGRATIONS.iter().all(|migration| migration.version > before));
         assert!(MIGRATIONS.iter().any(|migration| migration.version == baseline));
-        assert_eq!(is_older(before), is_older(baseline));
-        assert!(is_older(before - 1) && !is_older(schema_version()));
+        assert_eq!(is_older_schema(before), is_older_schema(baseline));
+        assert!(is_older_schema(before - 1) && !is_older_schema(schema_version()));
     }
 }

@@ -13,7 +13,7 @@ use super::postgres::{PgConn, Pool, Server, create_pool, parse_url, start_listen
 use super::sqlite::{Role, SqliteConn};
 use super::watch::Watcher;
 use crate::error::{Error, Result};
-use crate::limits::POSTGRES_POOLED;
+use crate::limits::POSTGRES_POOL_CONNECTIONS;
 use crate::log::bus::Bus;
 use crate::time::Clock;
 
@@ -36,7 +36,7 @@ impl Opener {
             }
             Database::Postgres(url) => {
                 let server = parse_url(url)?;
-                let pool = create_pool(&server, POSTGRES_POOLED)?;
+                let pool = create_pool(&server, POSTGRES_POOL_CONNECTIONS)?;
                 Ok(Self::Postgres(Box::new(server), pool))
             }
         }
@@ -44,7 +44,7 @@ impl Opener {
 
     /// Sets the clock for the time limits of statements on SQLite readers.
     #[must_use]
-    pub fn timed_by(self, clock: Clock) -> Self {
+    pub fn with_clock(self, clock: Clock) -> Self {
         match self {
             Self::Sqlite(path, _) => Self::Sqlite(path, clock),
             other => other,
@@ -71,7 +71,7 @@ impl Opener {
     /// Opens the first connection, to determine the state of the database.
     ///
     /// On SQLite, a file that must exist is checked, and a file that may be created is created.
-    pub fn first_connection(&self, mode: OpenMode) -> Result<Conn> {
+    pub fn open_first_connection(&self, mode: OpenMode) -> Result<Conn> {
         match (self, mode) {
             (Self::Sqlite(path, _), OpenMode::Existing) => {
                 file::check_is_database(path)?;
@@ -132,7 +132,7 @@ impl Opener {
     }
 
     /// Opens a connection for short statements. On Postgres, its timeouts are short.
-    pub fn with_short_timeouts(&self) -> Result<Conn> {
+    pub fn open_with_short_timeouts(&self) -> Result<Conn> {
         match self {
             Self::Postgres(server, _) => {
                 PgConn::open(&server.with_short_statement_timeouts()).map(Conn::Postgres)
@@ -250,7 +250,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
         let opener = Opener::new(&Database::Sqlite(path.clone())).unwrap();
-        let conn = opener.first_connection(OpenMode::Create).unwrap();
+        let conn = opener.open_first_connection(OpenMode::Create).unwrap();
         conn.batch("create table schema_migrations (n)").unwrap();
         let inode = format!(":{} ", std::fs::metadata(&path).unwrap().ino());
         let locks = || {
@@ -266,11 +266,11 @@ mod tests {
         assert!(before > 0);
         opener.sync_file().unwrap();
         assert!(has(before), "{} of {before}", locks());
-        drop(opener.first_connection(OpenMode::Existing).unwrap());
+        drop(opener.open_first_connection(OpenMode::Existing).unwrap());
         assert!(has(before), "{} of {before}", locks());
         drop(conn);
         assert!(has(0), "{}", locks());
-        drop(opener.first_connection(OpenMode::Existing).unwrap());
+        drop(opener.open_first_connection(OpenMode::Existing).unwrap());
     }
 
     /// Creates a database, and returns a connection whose checkpoints take long.
@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn start(path: &Path) -> Result<Conn> {
-        Opener::new(&Database::Sqlite(path.to_owned())).unwrap().first_connection(OpenMode::Existing)
+        Opener::new(&Database::Sqlite(path.to_owned())).unwrap().open_first_connection(OpenMode::Existing)
     }
 
     #[test]

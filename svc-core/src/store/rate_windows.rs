@@ -64,7 +64,7 @@ const ADD_USAGE: &str = "
     returning key, full_at";
 
 /// Removes up to 1,000 limits that are fully available again. Skips limits that another server is changing.
-pub(crate) fn remove_available(conn: &Conn, now: Time) -> Result<u64> {
+pub(crate) fn remove_fully_available(conn: &Conn, now: Time) -> Result<u64> {
     conn.execute(DELETE_FULLY_AVAILABLE, &[&now])
 }
 

@@ -12,7 +12,7 @@ use tokio_postgres::error::{DbError, SqlState};
 use super::database::Database;
 use crate::config::DatabaseUrl;
 use crate::error::blocked::{Need, blocked, denied};
-use crate::error::{Code, Error, is_full};
+use crate::error::{Code, Error, is_disk_full};
 
 /// Converts the error of a failed start into an error that tells the operator the next step.
 pub(crate) fn refusal(error: Error, database: &Database) -> Error {
@@ -55,7 +55,7 @@ fn explain_sqlite_error(error: &Error, path: &Path) -> Option<Error> {
         let text = format!("the disk of {folder} is full: make room; nothing was changed");
         Error::new(Code::Unavailable, text)
     };
-    if error_chain(error).filter_map(|cause| cause.downcast_ref()).any(is_full) {
+    if error_chain(error).filter_map(|cause| cause.downcast_ref()).any(is_disk_full) {
         return Some(full());
     }
     match sqlite_error_code_of(error)? {

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::TokenAdmin;
 use crate::capability::Right;
-use crate::conversation::messages::live_keys;
+use crate::conversation::messages::load_live_keys;
 use crate::error::Code;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
@@ -102,10 +102,10 @@ fn catch_up_events(cx: &Read<'_>, input: &CatchUpEvents) -> Result<LogPart> {
     let range = LogRange::read(cx)?;
     let given = input.cursor.map(|cursor| cursor.0).or(input.after_lsn.map(Count::get));
     let after = given.unwrap_or(range.beginning());
-    range.check_after(workspace_id, after)?;
+    range.check_has_all_events_after(workspace_id, after)?;
     let rows = cx.rows(SELECT_EVENTS, &[&workspace_id, &after, &range.head, &rows_to_read(input.limit)])?;
     let page = Page::of(rows, input.limit, |event: &StoredEvent| event.lsn);
-    let mut keys: HashMap<i64, String> = live_keys(cx, page.items())?;
+    let mut keys: HashMap<i64, String> = load_live_keys(cx, page.items())?;
     let events = page.try_map(|event| Ok(ChainedEvent { content_key: keys.remove(&event.lsn), event }))?;
     let after_lsn = events.items().last().map_or(after, |event| event.event.lsn);
     Ok(LogPart {

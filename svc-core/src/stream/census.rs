@@ -20,7 +20,10 @@ use crate::conversation::visibility::visible_at;
 use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces::{self, OwnWorkspaceId};
-use crate::limits::{CENSUS_LAG, CENSUS_PAGE, CENSUS_STEP, CENSUS_TAIL_MAX, CENSUS_WORKSPACES};
+use crate::limits::{
+    CENSUS_NEW_EVENTS_MIN, CENSUS_PAGE_READS_MAX, CENSUS_STEP_EVENTS_MAX, CENSUS_STEP_WORKSPACES_MAX,
+    CENSUS_TAIL_MAX,
+};
 use crate::op::{
     Chore, ChoreProcesses, ChoreRound, Feature, Read, Records, SharedState, StepOutcome, Write, reading,
 };
@@ -197,9 +200,16 @@ impl CensusCounts {
         let params = cx.caller().visibility.params();
         let rows: Vec<(Uuid, String, i64, bool)> = cx.query(
             SELECT_TABLE_COUNTS,
-            &params.and(&[&workspace, &last_channel, &last_kind, &Uuid::nil(), &channel, &CENSUS_PAGE]),
+            &params.and(&[
+                &workspace,
+                &last_channel,
+                &last_kind,
+                &Uuid::nil(),
+                &channel,
+                &CENSUS_PAGE_READS_MAX,
+            ]),
         )?;
-        if i64::try_from(rows.len()).unwrap_or(i64::MAX) >= CENSUS_PAGE {
+        if i64::try_from(rows.len()).unwrap_or(i64::MAX) >= CENSUS_PAGE_READS_MAX {
             self.last_row = rows.last().map(|(channel, kind, ..)| (*channel, kind.clone()));
         }
         let seen = rows.into_iter().filter(|(.., is_seen)| *is_seen);
@@ -214,7 +224,7 @@ impl CensusCounts {
         workspace: WorkspaceId,
         channel: Option<ChannelId>,
     ) -> Result<bool> {
-        let to = self.up_to.min(self.after.saturating_add(CENSUS_PAGE));
+        let to = self.up_to.min(self.after.saturating_add(CENSUS_PAGE_READS_MAX));
         let params = cx.caller().visibility.params();
         self.add_counts(
             cx.query(COUNT_LATER_EVENTS, &params.and(&[&workspace, &self.after, &to, &channel]))?,
@@ -230,7 +240,7 @@ impl CensusCounts {
         thread: ThreadId,
         channel: Option<ChannelId>,
     ) -> Result<bool> {
-        let limit = self.events_left.min(CENSUS_PAGE);
+        let limit = self.events_left.min(CENSUS_PAGE_READS_MAX);
         let last: Option<(i64,)> =
             cx.one(SELECT_THREAD_POSITION, &[&thread, &self.after, &limit.saturating_sub(1)])?;
         let to = last.map_or(self.up_to, |(lsn,)| lsn.min(self.up_to));
@@ -340,12 +350,12 @@ fn count_in_next_log(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Res
 
 /// Returns the next events to count in a workspace after `last`, if a log has enough new events.
 fn find_events_to_count(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
-    let next = workspaces::next(cx, last, CENSUS_WORKSPACES)?;
+    let next = workspaces::next(cx, last, CENSUS_STEP_WORKSPACES_MAX)?;
     for workspace in &next {
         let range = LogRange::of(cx, *workspace)?;
         let after = load_table_position(cx, *workspace)?.max(range.beginning());
-        if range.head.saturating_sub(after) >= CENSUS_LAG {
-            let up_to = range.head.min(after.saturating_add(CENSUS_STEP));
+        if range.head.saturating_sub(after) >= CENSUS_NEW_EVENTS_MIN {
+            let up_to = range.head.min(after.saturating_add(CENSUS_STEP_EVENTS_MAX));
             return Ok(ScanResult::RangeFound(count_range(cx, *workspace, after, up_to)?));
         }
     }

@@ -13,13 +13,15 @@ use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces;
-use crate::limits::{CHECKPOINT_LAG, CHECKPOINT_WORKSPACES, FEED_READ_BYTES, FEED_READ_ROWS};
+use crate::limits::{
+    FEED_READ_BYTES, FEED_READ_EVENTS_MAX, MERKLE_TREE_NEW_EVENTS_MIN, MERKLE_TREE_STEP_WORKSPACES_MAX,
+};
 use crate::log::chain::genesis;
 use crate::log::floor::DeclaredFloor;
 use crate::log::tree::Frontier;
 use crate::log::verify::{Break, ChainCursor, ReadBounds};
 use crate::op::{Chore, ChoreProcesses, ChoreRound, Feature, Read, Records, StepOutcome, Write};
-use crate::stream::events::broken_log;
+use crate::stream::events::broken_log_error;
 use crate::sync::lock;
 
 pub(crate) fn feature() -> Feature {
@@ -59,7 +61,7 @@ impl LogTree {
         if let Some((lsn, frontier)) = stored
             && (range.floor..=range.head).contains(&lsn)
             && let (Some(hash), Some(frontier)) =
-                (range.hash_in(cx, workspace, lsn)?, parse_frontier(lsn, &frontier))
+                (range.event_hash_in(cx, workspace, lsn)?, parse_frontier(lsn, &frontier))
         {
             let cursor = ChainCursor::after(workspace, lsn, Some(hash));
             return Ok(Self { workspace, cursor, frontier, stored_lsn: lsn });
@@ -87,7 +89,7 @@ impl LogTree {
     ///
     /// The inner result is an error if the chain is broken. The tree is then unchanged.
     pub fn grow(&mut self, cx: &Read<'_>, up_to: i64) -> Result<Result<(), Break>> {
-        let bounds = ReadBounds { up_to, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young: None };
+        let bounds = ReadBounds { up_to, rows: FEED_READ_EVENTS_MAX, bytes: FEED_READ_BYTES, young: None };
         let mut grown = self.clone();
         let frontier = &mut grown.frontier;
         let read = grown.cursor.read(cx, bounds, |_, event| {
@@ -189,18 +191,18 @@ fn grow_next_tree(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result
 
 /// Grows the tree of the next workspace after `last` that has enough new events, without storing it.
 fn find_and_grow_tree(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
-    let next = workspaces::next(cx, last, CHECKPOINT_WORKSPACES)?;
+    let next = workspaces::next(cx, last, MERKLE_TREE_STEP_WORKSPACES_MAX)?;
     for workspace in &next {
         let head = LogRange::of(cx, *workspace)?.head;
         let mut tree = LogTree::load_or_start(cx, *workspace)?;
-        if head.saturating_sub(tree.lsn()) < CHECKPOINT_LAG {
+        if head.saturating_sub(tree.lsn()) < MERKLE_TREE_NEW_EVENTS_MIN {
             continue;
         }
         match tree.grow(cx, head)? {
             Ok(()) => return Ok(ScanResult::GrownTree(Box::new(tree))),
             // Callers of the snapshot operation receive this error.
             Err(broken) => {
-                let error = broken_log(*workspace, broken);
+                let error = broken_log_error(*workspace, broken);
                 tracing::warn!(%workspace, %error, "a log cannot be included in a checkpoint");
             }
         }

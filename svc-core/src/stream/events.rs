@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::capability::Capability::{EventSubscribe, WorkspaceRead};
-use crate::conversation::messages::{OpenedEvent, open_content};
-use crate::conversation::visibility::{visible_at, visible_place};
+use crate::conversation::messages::{OpenedEvent, add_message_content};
+use crate::conversation::visibility::{visible_at, visible_thread_place};
 use crate::error::{Code, Error, Result};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::enrol::MemberCreated;
@@ -222,7 +222,7 @@ const SELECT_THREAD_HORIZON: &str =
 
 /// Returns whether a thread exists and the caller may see it.
 pub(super) fn can_see_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
-    match visible_place(cx, thread) {
+    match visible_thread_place(cx, thread) {
         Err(error) if error.code() == Code::NotFound => Ok(false),
         found => found.map(|_| true),
     }
@@ -243,7 +243,7 @@ fn load_event_page(
     let range = LogRange::read(cx)?;
     let room_lsn = range.head;
     let after = after.unwrap_or(range.beginning());
-    range.check_after(*workspace_id, after)?;
+    range.check_has_all_events_after(*workspace_id, after)?;
     let (sql, horizon) = match *thread_id {
         // A hidden thread is treated as one that does not exist, because the position that a page reaches
         // would reveal the number of its events.
@@ -260,7 +260,7 @@ fn load_event_page(
     let params =
         visibility.and(&[workspace_id, &after, &last, channel_id, thread_id, member_id, kind, &rows]);
     let stored = Page::within(horizon, cx.rows(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
-    let events = open_content(cx, stored)?;
+    let events = add_message_content(cx, stored)?;
     let after_id = events.next_cursor().map_or(after.max(room_lsn), |cursor| cursor.0);
     Ok(EventPage { events, after_id, room_lsn })
 }
@@ -414,12 +414,12 @@ fn report_or_error(report: ChainReport) -> Result<ChainVerifyReport> {
     let ChainReport { workspace_id, valid, events, floor, head, expected, broken } = report;
     match broken {
         None => Ok(ChainVerifyReport { workspace_id, valid, events, floor, head, expected }),
-        Some(broken) => Err(broken_log(workspace_id, broken)),
+        Some(broken) => Err(broken_log_error(workspace_id, broken)),
     }
 }
 
 /// Returns the error for a broken log, with the position and the defect of the broken event.
-pub(crate) fn broken_log(workspace_id: WorkspaceId, broken: Break) -> Error {
+pub(crate) fn broken_log_error(workspace_id: WorkspaceId, broken: Break) -> Error {
     let reason = broken.defect.reason();
     Error::new(Code::EventLogBroken, format!("the event log is broken at {}: {reason}", broken.lsn))
         .with("workspace_id", workspace_id)

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
-use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
+use crate::limits::{FEED_READ_BYTES, FEED_READ_EVENTS_MAX};
 use crate::log::bus::EventFilter;
 use crate::log::event::Subject;
 use crate::log::verify::{Break, ChainCursor, ReadBounds};
@@ -71,12 +71,14 @@ impl InternalConsumer {
         let range = LogRange::of(cx, workspace)?;
         let oldest = ConsumerPosition { lsn: range.beginning(), hash: None };
         let from = self.load_position(cx, workspace)?.unwrap_or(oldest);
-        if !range.has_after(from.lsn) || is_different_event(range.hash_in(cx, workspace, from.lsn)?, from) {
+        if !range.has_all_events_after(from.lsn)
+            || is_different_event(range.event_hash_in(cx, workspace, from.lsn)?, from)
+        {
             return Ok(ConsumedPage::Rebuild(oldest));
         }
         let mut cursor = ChainCursor::after(workspace, from.lsn, from.hash);
         let bounds =
-            ReadBounds { up_to: range.head, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young: None };
+            ReadBounds { up_to: range.head, rows: FEED_READ_EVENTS_MAX, bytes: FEED_READ_BYTES, young: None };
         let mut events = Vec::new();
         let read = cursor.read(cx, bounds, |lsn, row| {
             if filter.matches(row.kind, &row.subject) {
@@ -95,7 +97,9 @@ impl InternalConsumer {
             Ok(()) => Ok(ConsumedPage::Events { events, from, up_to }),
             Err(_) if up_to != from => Ok(ConsumedPage::Events { events, from, up_to }),
             // The missing events may have been pruned since the floor was read.
-            Err(_) if !LogRange::of(cx, workspace)?.has_after(from.lsn) => Ok(ConsumedPage::Rebuild(oldest)),
+            Err(_) if !LogRange::of(cx, workspace)?.has_all_events_after(from.lsn) => {
+                Ok(ConsumedPage::Rebuild(oldest))
+            }
             Err(broken) => Ok(ConsumedPage::Broken(broken)),
         }
     }
@@ -111,13 +115,13 @@ impl InternalConsumer {
                 Code::Unavailable,
                 "another process has already moved this consumer's position",
             )),
-            _ => self.begin_at(cx, up_to),
+            _ => self.store_position(cx, up_to),
         }
     }
 
     /// Stores the position at which the consumer starts over, in the transaction that removes the earlier
     /// results.
-    pub fn begin_at(&self, cx: &mut Write<'_>, position: ConsumerPosition) -> Result<()> {
+    pub fn store_position(&self, cx: &mut Write<'_>, position: ConsumerPosition) -> Result<()> {
         let workspace = cx.caller().workspace_id;
         cx.execute(1, UPSERT_POSITION, &[&self.0, &workspace, &position.lsn, &position.hash])
     }

@@ -51,7 +51,7 @@ impl ResourceSubscriptions<'_> {
         let operation = WAIT_FOR_EVENT.operation(&self.0.table)?;
         let read = |cx: &Read<'_>| {
             let Some(token) = cx.caller().token_id else { return Ok(Vec::new()) };
-            let found = cx.first_rows::<(String,)>(SELECT_LIVE_URIS, &[&token, &cx.now()])?;
+            let found = cx.query_first_page::<(String,)>(SELECT_LIVE_URIS, &[&token, &cx.now()])?;
             Ok(found.into_iter().map(|(uri,)| uri).collect())
         };
         self.0.read_for(operation, admission, false, read).await

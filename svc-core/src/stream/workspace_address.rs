@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces::{OwnWorkspaceId, load_workspace};
@@ -109,7 +109,7 @@ fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
     let workspace_id = input.workspace_id.of(cx)?;
     let workspace = load_workspace(cx, workspace_id)?;
     let range = LogRange::read(cx)?;
-    let hash = range.hash_at(cx, range.head)?.unwrap_or_else(genesis);
+    let hash = range.event_hash_at(cx, range.head)?.unwrap_or_else(genesis);
     let [own, events, catch_up, verify, snapshot, subscribe] =
         LINKS.map(|(_, path)| path.replace("{workspace_id}", &workspace.id.to_string()));
     Ok(Room {
@@ -118,7 +118,7 @@ fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
         name: workspace.name,
         handle: workspace.handle,
         floor: range.floor,
-        head: ChainHead { lsn: range.head, hash: hash_text(&hash) },
+        head: ChainHead { lsn: range.head, hash: format_hash(&hash) },
         links: Links { own, events, catch_up, verify, snapshot, subscribe },
     })
 }
@@ -126,7 +126,7 @@ fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
 /// Returns the public card, which includes the public key of this service's signatures.
 ///
 /// The card does not identify any workspace.
-pub fn scheme_card(export_key: Option<PublicKey>) -> Value {
+pub fn public_card(export_key: Option<PublicKey>) -> Value {
     let links: serde_json::Map<String, Value> =
         LINKS.iter().map(|(name, path)| ((*name).to_owned(), (*path).into())).collect();
     json!({

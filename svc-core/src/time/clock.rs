@@ -8,9 +8,9 @@
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use super::followed_clock::{ClockOffset, FollowedClock, ReadingResult};
+use super::followed_clock::{ClockOffset, FollowedClock, StepChange};
 use super::{Monotonic, Time};
-use crate::limits::{CLOCK_STEP_COUNTS_AFTER, CLOCK_STEP_MIN};
+use crate::limits::{CLOCK_STEP_IMMEDIATE_MAX, CLOCK_STEP_PERSISTENCE};
 use crate::sync::lock;
 
 /// The source of time for the service. Clones show the same time.
@@ -66,7 +66,7 @@ impl std::fmt::Debug for MockTime {
 /// A waiter that must read a mock clock again after it has moved.
 pub(crate) trait Sleeper: Send + Sync {
     /// Called after the mock clock has moved.
-    fn clock_moved(&self);
+    fn on_clock_moved(&self);
 }
 
 /// The process's first reading of the machine's monotonic clock, which is the origin of [`Monotonic`].
@@ -260,7 +260,7 @@ impl Clock {
         let woken: Vec<_> = sleepers.iter().filter_map(Weak::upgrade).collect();
         // No lock of the clock is held while sleepers are woken, because they read the clock.
         drop(sleepers);
-        woken.iter().for_each(|sleeper| sleeper.clock_moved());
+        woken.iter().for_each(|sleeper| sleeper.on_clock_moved());
     }
 }
 
@@ -290,7 +290,7 @@ fn apply_reading(
     clock: &mut Option<FollowedClock>,
     reading: ClockOffset,
     now: Monotonic,
-) -> Option<ReadingResult> {
+) -> Option<StepChange> {
     match clock {
         Some(clock) => clock.apply_reading(reading, now),
         None => {
@@ -300,17 +300,17 @@ fn apply_reading(
     }
 }
 
-fn log_step(clock: &'static str, result: Option<ReadingResult>) {
+fn log_step(clock: &'static str, result: Option<StepChange>) {
     match result {
         None => {}
-        Some(ReadingResult::StepPending(by)) => {
-            let secs = CLOCK_STEP_COUNTS_AFTER.as_secs();
+        Some(StepChange::Pending(by)) => {
+            let secs = CLOCK_STEP_PERSISTENCE.as_secs();
             tracing::warn!("{clock} was set {}: that counts if it lasts {secs} s", format_step(by));
         }
-        Some(ReadingResult::StepUndone) => {
+        Some(StepChange::Undone) => {
             tracing::warn!("{clock} is right again: nothing has followed from it")
         }
-        Some(ReadingResult::StepApplied(by)) => {
+        Some(StepChange::Applied(by)) => {
             tracing::warn!("{clock} was set {}: that counts from now on", format_step(by))
         }
     }
@@ -323,7 +323,7 @@ fn format_step(micros: i64) -> String {
 
 /// Returns whether `time` is so far after `now` that a clock must be wrong.
 fn is_too_far_ahead(time: Time, now: Time) -> bool {
-    time.since(now) > CLOCK_STEP_MIN
+    time.since(now) > CLOCK_STEP_IMMEDIATE_MAX
 }
 
 /// Returns the time, in microseconds since the Unix epoch, of a clock that is `micros` microseconds ahead of

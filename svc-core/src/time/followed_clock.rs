@@ -3,7 +3,7 @@
 //! Small differences apply immediately. A larger step applies only after it has persisted, so that a clock
 //! that is wrong for a moment has no effect.
 
-use crate::limits::{CLOCK_STEP_COUNTS_AFTER, CLOCK_STEP_MIN};
+use crate::limits::{CLOCK_STEP_IMMEDIATE_MAX, CLOCK_STEP_PERSISTENCE};
 
 use super::Monotonic;
 
@@ -44,15 +44,15 @@ struct PendingStep {
     since: Monotonic,
 }
 
-/// The effect of a reading on the state of a followed clock.
+/// The change that a reading makes to the step of a followed clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadingResult {
+pub(super) enum StepChange {
     /// The clock was set, by this many microseconds. The step is pending.
-    StepPending(i64),
+    Pending(i64),
     /// The clock has returned to its previous offset.
-    StepUndone,
+    Undone,
     /// The step has persisted, and applies from now on.
-    StepApplied(i64),
+    Applied(i64),
 }
 
 impl FollowedClock {
@@ -73,27 +73,27 @@ impl FollowedClock {
     }
 
     /// Applies a reading at the time `now`.
-    pub fn apply_reading(&mut self, reading: ClockOffset, now: Monotonic) -> Option<ReadingResult> {
+    pub fn apply_reading(&mut self, reading: ClockOffset, now: Monotonic) -> Option<StepChange> {
         let offset = reading.closest_to(self.offset);
         if is_small_step(offset, self.reference) {
             self.offset = offset;
-            if now.since(self.reference_at) >= CLOCK_STEP_COUNTS_AFTER {
+            if now.since(self.reference_at) >= CLOCK_STEP_PERSISTENCE {
                 (self.reference, self.reference_at) = (offset, now);
             }
-            return self.step.take().map(|_| ReadingResult::StepUndone);
+            return self.step.take().map(|_| StepChange::Undone);
         }
         match self.step {
             Some(step) if is_small_step(reading.closest_to(step.offset), step.offset) => {
-                if now.since(step.since) < CLOCK_STEP_COUNTS_AFTER {
+                if now.since(step.since) < CLOCK_STEP_PERSISTENCE {
                     return None;
                 }
                 let by = offset.saturating_sub(self.offset);
                 *self = Self { offset, reference: offset, reference_at: now, step: None };
-                Some(ReadingResult::StepApplied(by))
+                Some(StepChange::Applied(by))
             }
             _ => {
                 self.step = Some(PendingStep { offset, since: now });
-                Some(ReadingResult::StepPending(offset.saturating_sub(self.offset)))
+                Some(StepChange::Pending(offset.saturating_sub(self.offset)))
             }
         }
     }
@@ -101,7 +101,7 @@ impl FollowedClock {
 
 /// Returns whether a change of the offset is small enough to apply immediately.
 fn is_small_step(offset: i64, previous: i64) -> bool {
-    u128::from(offset.abs_diff(previous)) <= CLOCK_STEP_MIN.as_micros()
+    u128::from(offset.abs_diff(previous)) <= CLOCK_STEP_IMMEDIATE_MAX.as_micros()
 }
 
 #[cfg(test)]
@@ -123,11 +123,11 @@ mod tests {
         }
 
         /// Applies a reading after `secs` more seconds, in which the clock is `ahead` of its first reading.
-        fn after(&mut self, secs: u64, ahead: i64) -> Option<ReadingResult> {
+        fn after(&mut self, secs: u64, ahead: i64) -> Option<StepChange> {
             self.after_between(secs, ahead, ahead)
         }
 
-        fn after_between(&mut self, secs: u64, at_least: i64, at_most: i64) -> Option<ReadingResult> {
+        fn after_between(&mut self, secs: u64, at_least: i64, at_most: i64) -> Option<StepChange> {
             self.1 = self.1.plus(Duration::from_secs(secs));
             self.0.apply_reading(ClockOffset { min: 5 + at_least, max: 5 + at_most }, self.1)
         }
@@ -149,10 +149,10 @@ mod tests {
     fn a_step_counts_once_it_has_lasted() {
         for step in [10 * SECOND + 1, DAY, -10 * SECOND - 1, -DAY] {
             let mut clock = Followed::new();
-            assert_eq!(clock.after(7, step), Some(ReadingResult::StepPending(step)));
+            assert_eq!(clock.after(7, step), Some(StepChange::Pending(step)));
             assert_eq!((clock.ahead(), clock.0.pending_step_micros()), (0, Some(step)));
             assert_eq!((clock.after(59, step + step.signum()), clock.ahead()), (None, 0), "it may drift");
-            assert_eq!(clock.after(1, step), Some(ReadingResult::StepApplied(step)));
+            assert_eq!(clock.after(1, step), Some(StepChange::Applied(step)));
             assert_eq!((clock.ahead(), clock.0.pending_step_micros()), (step, None));
             assert_eq!((clock.after(1, step), clock.ahead()), (None, step));
         }
@@ -161,11 +161,11 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_in_time_was_never_set() {
         let mut clock = Followed::new();
-        assert_eq!(clock.after(1, DAY), Some(ReadingResult::StepPending(DAY)));
-        assert_eq!((clock.after(59, 1), clock.ahead()), (Some(ReadingResult::StepUndone), 1));
+        assert_eq!(clock.after(1, DAY), Some(StepChange::Pending(DAY)));
+        assert_eq!((clock.after(59, 1), clock.ahead()), (Some(StepChange::Undone), 1));
         assert_eq!(
             (clock.after(1, DAY), clock.ahead()),
-            (Some(ReadingResult::StepPending(DAY - 1)), 1),
+            (Some(StepChange::Pending(DAY - 1)), 1),
             "begun anew"
         );
         assert_eq!((clock.after(59, DAY), clock.ahead()), (None, 1));
@@ -174,20 +174,17 @@ mod tests {
     #[test]
     fn another_step_begins_anew() {
         let mut clock = Followed::new();
-        assert_eq!(clock.after(1, DAY), Some(ReadingResult::StepPending(DAY)));
-        assert_eq!(clock.after(59, 2 * DAY), Some(ReadingResult::StepPending(2 * DAY)));
+        assert_eq!(clock.after(1, DAY), Some(StepChange::Pending(DAY)));
+        assert_eq!(clock.after(59, 2 * DAY), Some(StepChange::Pending(2 * DAY)));
         assert_eq!((clock.after(59, 2 * DAY), clock.ahead()), (None, 0));
-        assert_eq!(
-            (clock.after(1, 2 * DAY), clock.ahead()),
-            (Some(ReadingResult::StepApplied(2 * DAY)), 2 * DAY)
-        );
+        assert_eq!((clock.after(1, 2 * DAY), clock.ahead()), (Some(StepChange::Applied(2 * DAY)), 2 * DAY));
     }
 
     #[test]
     fn many_small_steps_are_a_large_one() {
         let mut clock = Followed::new();
         assert_eq!((clock.after(1, 9 * SECOND), clock.ahead()), (None, 9 * SECOND));
-        assert_eq!(clock.after(1, 18 * SECOND), Some(ReadingResult::StepPending(9 * SECOND)));
+        assert_eq!(clock.after(1, 18 * SECOND), Some(StepChange::Pending(9 * SECOND)));
         assert_eq!(clock.after(1, 27 * SECOND), None, "it moves on with the clock");
         assert_eq!(clock.ahead(), 9 * SECOND);
         let mut slow = Followed::new();
@@ -204,6 +201,6 @@ mod tests {
         assert_eq!((clock.after_between(1, -30 * SECOND, -SECOND), clock.ahead()), (None, -SECOND));
         assert_eq!((clock.after_between(1, SECOND, DAY), clock.ahead()), (None, SECOND));
         let step = clock.after_between(1, 20 * SECOND, DAY);
-        assert_eq!((step, clock.ahead()), (Some(ReadingResult::StepPending(19 * SECOND)), SECOND));
+        assert_eq!((step, clock.ahead()), (Some(StepChange::Pending(19 * SECOND)), SECOND));
     }
 }

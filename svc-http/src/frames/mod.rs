@@ -246,8 +246,8 @@ impl FrameCall<'_> {
     }
 
     /// Returns whether the row changes no data.
-    pub fn changes_nothing(&self) -> bool {
-        self.row.effect().changes_nothing()
+    pub fn is_read_only(&self) -> bool {
+        self.row.effect().is_read_only()
     }
 
     /// Returns whether the request signs out a browser and was not sent by a page of another site.
@@ -373,7 +373,7 @@ impl FrameCall<'_> {
             let reply = self.run_in_flight(holder, admission, input).await?;
             Ok(make_response(&reply))
         };
-        match self.state.unread.produce_response(holder, !self.row.effect().changes_nothing(), run).await {
+        match self.state.unread.produce_response(holder, !self.row.effect().is_read_only(), run).await {
             Err(refusal) if !again.load(Ordering::Relaxed) => {
                 Err(self.record_refusal(admission, refusal).await)
             }

@@ -12,7 +12,7 @@ use hyper::header::{COOKIE, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use hyper::{HeaderMap, StatusCode};
 use secrecy::ExposeSecret;
 use svc_core::op::{self, Reply};
-use svc_core::ops::{BegunLogin, OidcCallback as Callback, OidcLogin as Login, TakenLogin};
+use svc_core::ops::{OidcCallback as Callback, OidcLogin as Login, PendingLogin, ReturnedLogin};
 use svc_core::{Error, Result};
 
 use super::sessions::session_cookie;
@@ -110,7 +110,7 @@ async fn begin_sign_in(mut call: FrameCall<'_>) -> Result<Response> {
     let route = provider.sign_in_target(holder, &login, state.service.now());
     let route = state.run_unless_closing(route).await??;
     let answer = |reply: &Reply| {
-        let begun = reply.output_as::<BegunLogin>().ok_or_else(|| Error::internal("no login has begun"))?;
+        let begun = reply.output_as::<PendingLogin>().ok_or_else(|| Error::internal("no login has begun"))?;
         let address = route.sign_in_url(begun)?;
         // The mock provider is a path on this server.
         let is_own = address.starts_with('/');
@@ -143,7 +143,7 @@ async fn finish_sign_in(mut call: FrameCall<'_>) -> Result<Response> {
         Err(refusal) => return Err(call.record_refusal(admission, refusal).await),
     };
     let reply = call.run_for_reply(admission, &input).await?;
-    let taken = reply.output_as::<TakenLogin>().ok_or_else(|| Error::internal("no login was taken"))?;
+    let taken = reply.output_as::<ReturnedLogin>().ok_or_else(|| Error::internal("no login was taken"))?;
     let provider = configured_provider(state)?;
     let workspace = taken.workspace_id;
     let now = state.service.now();

@@ -39,7 +39,7 @@ impl Framing for Scim {
         let mut query = TextFields::new();
         decode::append_query_fields(received.head.uri.query(), &mut query)?;
         query.retain(|(name, _)| QUERY_FIELDS.contains(&name.as_str()) && fields.contains_key(name));
-        let is_search = received.row.effect().changes_nothing();
+        let is_search = received.row.effect().is_read_only();
         let named = |name: &str| {
             // In a resource, a member with the name of a query field is an unrelated attribute, such as
             // Keycloak's `attributes`.

@@ -9,7 +9,7 @@ use hyper::header::{HeaderValue, SET_COOKIE};
 use secrecy::SecretString;
 use serde_json::json;
 use svc_core::op::{self, Credential, Reply, SESSION_COOKIE};
-use svc_core::ops::{NewSession, SignIn as Input, SignedOut};
+use svc_core::ops::{NewSession, SignIn as Input, SignOutResult};
 use svc_core::{Code, Error, Result};
 
 use super::{FrameCall, Framing, admit_read_run};
@@ -88,7 +88,7 @@ impl Session {
     async fn respond_to(&self, call: FrameCall<'_>) -> Result<Response> {
         let state = call.state;
         let signs_out = call.is_same_origin_sign_out()?;
-        let reads = call.changes_nothing();
+        let reads = call.is_read_only();
         let responded = admit_read_run(self, call).await;
         match responded {
             Err(refusal) if reads && refusal.code() == Code::Unauthenticated => {
@@ -112,7 +112,7 @@ impl Framing for Session {
 
     fn response(&self, state: &ServerState, reply: &Reply) -> Response {
         let mut response = encode::reply_response(reply);
-        if reply.output_as::<SignedOut>().is_some() {
+        if reply.output_as::<SignOutResult>().is_some() {
             match build_session_cookie(state, "", 0) {
                 Ok(removed) => drop(response.headers_mut().append(SET_COOKIE, removed)),
                 Err(error) => return encode::problem_response(&error),

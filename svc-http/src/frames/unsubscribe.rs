@@ -29,7 +29,7 @@ impl Framing for Unsubscribe {
 async fn respond(call: FrameCall<'_>) -> Result<Response> {
     let board = call.state.redirect_location(call.uri()?.path(), "/ui/");
     let form = call.output_format()?;
-    let is_question = call.changes_nothing();
+    let is_question = call.is_read_only();
     let answered = unsubscribe_member(call).await;
     let mut response = match (form, answered) {
         (OutputFormat::Page, Ok(_)) if is_question => ui::unsubscribe_page(),

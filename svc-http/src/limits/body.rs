@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Request, Version};
-use svc_core::mark::without_mark_bytes;
+use svc_core::mark::strip_byte_order_mark_bytes;
 use svc_core::share::Quotas;
 use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -93,7 +93,7 @@ impl BodyReader {
         }
         match read? {
             Some(bytes) if bytes.is_empty() || has_media_type(media_types, headers) => {
-                Ok(bytes.slice_ref(without_mark_bytes(&bytes)))
+                Ok(bytes.slice_ref(strip_byte_order_mark_bytes(&bytes)))
             }
             Some(_) => Err(wrong_media_type_error(media_types)),
             None => {

@@ -85,12 +85,12 @@ async fn receive_and_check<B>(service: &Service, holder: Holder, body: &mut B) -
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let max = service.file_max_bytes();
+    let max = service.upload_max_bytes();
     let too_large = || Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes"));
     if body.size_hint().lower() > max {
         return Err(too_large());
     }
-    let mut file = service.begin_file(holder.workspace).await?;
+    let mut file = service.begin_upload(holder.workspace).await?;
     let mut incoming = IncomingRate::default();
     let mut received = 0_u64;
     let mut waiting = BytesMut::new();
@@ -106,11 +106,11 @@ where
         }
         waiting.extend_from_slice(&data);
         if waiting.len() >= enough || is_end || checked_at.elapsed() >= CHECK_INTERVAL {
-            file = service.write_file(file, waiting.split().to_vec()).await?;
+            file = service.write_upload(file, waiting.split().to_vec()).await?;
             (enough, checked_at) = (enough.saturating_mul(2).min(CHECK_BYTES_MAX), Instant::now());
         }
         if is_end {
-            return service.end_file(file).await;
+            return service.end_upload(file).await;
         }
     }
 }

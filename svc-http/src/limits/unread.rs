@@ -84,7 +84,9 @@ impl UnreadResponses {
     /// The server does no work for the client before that. So even responses that do not wait for room, such
     /// as small responses, exceed the quota only by the responses to requests in progress.
     pub async fn wait_below_quota(&self, holder: Holder, deadline: Instant) -> Result<()> {
-        timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| self.exhausted_error(holder))
+        timeout_at(deadline, self.0.wait_until_below_quota(holder))
+            .await
+            .map_err(|_| self.exhausted_error(holder))
     }
 
     /// Waits until there is room for `size` unread bytes, and reserves the room. Fails at the deadline.

@@ -163,7 +163,7 @@ impl EventSubscription {
             }
             None => {
                 drop(batch);
-                self.delivery.subscriber.put_back();
+                self.delivery.subscriber.put_back_batch();
                 match self.unread.wait_and_reserve(self.holder, size, Instant::now() + unread::TIMEOUT).await
                 {
                     Ok(share) => self.reserved = Some(share),

@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use svc_core::mark::without_mark_bytes;
+use svc_core::mark::strip_byte_order_mark_bytes;
 
 /// Kind of a document from the identity provider, for messages about faulty documents.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub(super) struct Document<'a> {
 impl<'a> Document<'a> {
     /// Parses a JSON object, and skips a byte order mark at the start.
     pub fn parse(json: &'a [u8]) -> Result<Self, String> {
-        let members = serde_json::from_slice(without_mark_bytes(json)).map_err(|error| {
+        let members = serde_json::from_slice(strip_byte_order_mark_bytes(json)).map_err(|error| {
             format!("it is not a JSON object, by line {}, column {}", error.line(), error.column())
         })?;
         Ok(Self { members })

@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use svc_core::ops::{BegunLogin, LoginSecrets, MockPerson, ProviderClaims};
+use svc_core::ops::{LoginSecrets, MockPerson, PendingLogin, ProviderClaims};
 use svc_core::{Error, Result};
 
 use super::{expose_secret_text, not_signed_in_error};
@@ -36,7 +36,7 @@ impl MockProvider {
     }
 
     /// Returns the callback URL, to which a real provider would redirect the browser.
-    pub fn callback_url(&self, person: &MockPerson, login: &BegunLogin) -> Result<String> {
+    pub fn callback_url(&self, person: &MockPerson, login: &PendingLogin) -> Result<String> {
         let MockPerson { subject, email, name } = person.clone();
         let coded = CodeContent { subject, email, name, nonce: expose_secret_text(&login.secrets.nonce) };
         let code = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&coded).map_err(Error::internal)?);

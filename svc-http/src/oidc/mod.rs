@@ -18,7 +18,7 @@ mod remote;
 
 use secrecy::{ExposeSecret, SecretString};
 use svc_core::config::{OidcConfig, OidcProvider};
-use svc_core::ops::{BegunLogin, LoginSecrets, MockPerson, OidcCallback, OidcLogin, ProviderClaims};
+use svc_core::ops::{LoginSecrets, MockPerson, OidcCallback, OidcLogin, PendingLogin, ProviderClaims};
 use svc_core::time::Time;
 use svc_core::{Ceiling, Code, Error, Holder, Result};
 
@@ -142,7 +142,7 @@ impl IdentifiedPerson<'_> {
 
 impl SignInTarget<'_> {
     /// Returns the URL to which the sign-in redirects the browser.
-    pub fn sign_in_url(&self, login: &BegunLogin) -> Result<String> {
+    pub fn sign_in_url(&self, login: &PendingLogin) -> Result<String> {
         match &self.0 {
             ProviderTarget::Mock(mock, person) => mock.callback_url(person, login),
             ProviderTarget::Remote(remote, known) => Ok(remote.sign_in_url(known, login)),

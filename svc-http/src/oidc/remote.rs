@@ -9,7 +9,7 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use svc_core::config::{OidcConfig, OidcProvider};
 use svc_core::hash::sha256;
-use svc_core::ops::{BegunLogin, LoginSecrets, ProviderClaims};
+use svc_core::ops::{LoginSecrets, PendingLogin, ProviderClaims};
 use svc_core::time::Time;
 use svc_core::{Error, Result};
 
@@ -82,7 +82,7 @@ impl RemoteProvider {
     }
 
     /// Returns the provider's URL at which the person signs in.
-    pub fn sign_in_url(&self, provider_keys: &ProviderKeys, login: &BegunLogin) -> String {
+    pub fn sign_in_url(&self, provider_keys: &ProviderKeys, login: &PendingLogin) -> String {
         let secrets = &login.secrets;
         let challenge = sha256(secrets.verifier.expose_secret().as_bytes());
         let mut url = provider_keys.discovery.authorization_endpoint.clone();

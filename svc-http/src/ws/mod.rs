@@ -273,7 +273,7 @@ impl SocketClient {
         }
         // The batch is read again once there is room.
         drop(batch);
-        subscriber.put_back();
+        subscriber.put_back_batch();
         let deadline = Instant::now() + unread::TIMEOUT;
         let kept = socket.keep_alive_during(self.unread.wait_and_reserve(holder, size, deadline)).await?;
         let kept = match kept {

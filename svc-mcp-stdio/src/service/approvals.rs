@@ -63,7 +63,7 @@ enum ConsentOutcome {
 
 impl Approvals {
     pub fn new(service: &Service) -> Self {
-        let keys = service.keys_for(STATE_KEY_LABEL).unwrap_or_default();
+        let keys = service.derive_keys(STATE_KEY_LABEL).unwrap_or_default();
         let codecs = keys.iter().filter_map(|key| RequestStateCodec::try_new(key.to_vec()).ok()).collect();
         Self { follow_operation: Arc::new(follow_approval()), codecs }
     }
@@ -123,7 +123,7 @@ impl ServiceHandler {
         call: &Call,
         error: Error,
     ) -> Outcome {
-        let error = error.linked_at(context.principal.address());
+        let error = error.with_link_base(context.principal.address());
         match self.response_with_link(context, call, &error).await {
             Ok(answered) => Ok(answered),
             Err(error) => refusal_outcome(APPROVAL_TOOL, error),

@@ -171,7 +171,7 @@ impl Watch {
             }
             // If changes are pending, only events that are already available are added.
             let wait = if changes.is_empty() { POLL_WAIT } else { Duration::ZERO };
-            let batch = match self.subscriber.next_within(BATCH_BOUNDS, wait, self.epoch).await {
+            let batch = match self.subscriber.next_until_epoch_changes(BATCH_BOUNDS, wait, self.epoch).await {
                 Err(error) if error.code() == Code::MustRefetch => {
                     let service = &self.handler.service;
                     let again = || subscribe(service, &self.caller, StartPosition::Default, None);

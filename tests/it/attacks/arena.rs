@@ -22,7 +22,7 @@ pub struct Arena {
 
 /// Runs `test` on each engine, with these settings of the server.
 pub fn on_each_engine(needs: AttackNeeds, size: AttackSize, http: &HttpSettings, test: impl Fn(&Arena)) {
-    svc_http::raise_descriptors();
+    svc_http::raise_descriptor_limit();
     for engine in engines() {
         let world = World::with(engine, Setup { http: http.clone(), ..Setup::default() });
         let mut ground = prepare(&world.service, &world.people.admin, needs, size);

@@ -28,7 +28,7 @@ fn memory(process: u32, name: &str) -> u64 {
 
 #[test]
 fn bodies_count_from_their_first_byte() {
-    svc_http::raise_descriptors();
+    svc_http::raise_descriptor_limit();
     for engine in engines() {
         let site = Site::found(engine);
         let size = AttackSize { tasks: 20, ..AttackSize::SMALL };

@@ -32,7 +32,7 @@ impl<'w> WatchedService<'w> {
     fn statements(&self, operation: &str, input: &Value) -> Vec<String> {
         let ask =
             || answer_of(call(&self.service, Some(&self.world.people.agent), operation, input)).output();
-        let is_read = self.world.operation(operation).effect().changes_nothing();
+        let is_read = self.world.operation(operation).effect().is_read_only();
         let called = |_| {
             let before = self.proxy.statements();
             ask();

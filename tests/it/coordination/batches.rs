@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceRead;
 use svc_core::op::{Feature, Request, Surface, Write, write};
 use svc_core::time::Clock;
-use svc_core::{Engine, Error, Recorded, Result};
+use svc_core::{Engine, Error, RecordedEvent, Result};
 use svc_tests::client::Answer;
 use svc_tests::database::engines;
 use svc_tests::simulation::Random;
@@ -337,9 +337,9 @@ fn jobs_of_one_commit_do_what_they_do_one_after_the_other() {
 }
 
 /// Refuses the result of a thread with this title, after everything else is done for it.
-fn refuse_doomed(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+fn refuse_doomed(cx: &mut Write<'_>, events: &[RecordedEvent]) -> Result<()> {
     let titled = "select title from threads where id = $1";
-    let is_doomed = |event: &Recorded| {
+    let is_doomed = |event: &RecordedEvent| {
         let found: Option<(String,)> = cx.one(titled, &[&event.subject.thread_id])?;
         Ok(found.is_some_and(|(title,)| title == "doomed"))
     };

@@ -74,7 +74,7 @@ fn names_are_sorted_and_unique_and_operations_complete() {
         );
         assert!(!operation.docs().area.is_empty(), "{operation:?}");
         assert!(
-            !operation.effect().changes_nothing() || operation.http().success.status() == 200,
+            !operation.effect().is_read_only() || operation.http().success.status() == 200,
             "{operation:?}"
         );
     }
@@ -238,14 +238,14 @@ fn an_answer_is_short_or_is_cut() {
     let mut findings = Vec::new();
     each_operation(|operation, schema| {
         let known = SHORT.iter().any(|(name, _)| *name == operation.name());
-        let is_short = operation.longest_answer() <= ANSWER_MCP_BYTES;
+        let is_short = operation.max_uncut_answer_bytes() <= ANSWER_MCP_BYTES;
         let is_tool = !operation.http().rest_only;
         let is_cut = properties(schema).contains_key("max_bytes");
         assert!(!known || !is_short, "{operation:?} is short by its schema");
         assert_eq!(is_cut, is_tool && !is_short && !known, "{operation:?}");
         assert_eq!(properties(schema).contains_key("offset"), operation.resumable_text().is_some());
-        if is_cut && operation.shortest_answer() > usize::try_from(ANSWER_BYTES_MIN).unwrap() {
-            findings.push(format!("{operation:?} keeps {} bytes", operation.shortest_answer()));
+        if is_cut && operation.max_cut_answer_bytes() > usize::try_from(ANSWER_BYTES_MIN).unwrap() {
+            findings.push(format!("{operation:?} keeps {} bytes", operation.max_cut_answer_bytes()));
         }
         if !known {
             findings

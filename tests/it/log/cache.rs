@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceWrite;
 use svc_core::id::ChannelId;
 use svc_core::op::{Feature, Operation, Write, write};
-use svc_core::{Engine, Invalidates, Result};
+use svc_core::{CachedEntryKind, Engine, Result};
 use svc_tests::database::engines;
 use svc_tests::site::done;
 use svc_tests::{Setup, World, on_both_engines, text};
@@ -21,14 +21,14 @@ use crate::house::rules::{none, sources};
 ///
 /// If it is, adding a row is a change like any other. Of threads only the channel is cached, which never
 /// changes.
-const CACHED: &[(&str, Invalidates, bool)] = &[
-    ("tokens", Invalidates::Access, false),
-    ("members", Invalidates::Access, false),
-    ("channels", Invalidates::Access, false),
-    ("channel_members", Invalidates::Access, false),
-    ("member_skills", Invalidates::Rules, true),
+const CACHED: &[(&str, CachedEntryKind, bool)] = &[
+    ("tokens", CachedEntryKind::Access, false),
+    ("members", CachedEntryKind::Access, false),
+    ("channels", CachedEntryKind::Access, false),
+    ("channel_members", CachedEntryKind::Access, false),
+    ("member_skills", CachedEntryKind::Rules, true),
     // Not invalidated: rows are added and never changed.
-    ("skill_sets", Invalidates::Rules, false),
+    ("skill_sets", CachedEntryKind::Rules, false),
 ];
 
 /// Every statement that changes such a row, by its file and its beginning, and the kinds of its events.
@@ -56,13 +56,13 @@ const CHANGES: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Returns the cached kind of data that a statement changes.
-fn changes_cached(statement: &str) -> Option<Invalidates> {
+fn changes_cached(statement: &str) -> Option<CachedEntryKind> {
     let begins = |prefix: &str, table: &str| {
         statement.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(table)).is_some_and(|rest| {
             rest.starts_with(|c: char| !c.is_alphanumeric() && c != '_') || rest.is_empty()
         })
     };
-    let changes = |(table, _, absence): &&(&str, Invalidates, bool)| {
+    let changes = |(table, _, absence): &&(&str, CachedEntryKind, bool)| {
         begins("update ", table)
             || begins("delete from ", table)
             || (*absence && begins("insert into ", table))
@@ -73,7 +73,7 @@ fn changes_cached(statement: &str) -> Option<Invalidates> {
 #[test]
 fn every_statement_that_changes_cached_rows_has_its_event() {
     let table = svc_core::operation_table().unwrap();
-    let invalidated: BTreeMap<&str, Option<Invalidates>> =
+    let invalidated: BTreeMap<&str, Option<CachedEntryKind>> =
         table.events().map(|event| (event.kind, event.invalidated())).collect();
     let mut findings = Vec::new();
     let mut found = BTreeSet::new();
@@ -101,9 +101,12 @@ fn every_statement_that_changes_cached_rows_has_its_event() {
 
 #[test]
 fn statements_are_classified() {
-    assert_eq!(changes_cached("update tokens set label = $2"), Some(Invalidates::Access));
-    assert_eq!(changes_cached("delete from member_skills where skill = $1"), Some(Invalidates::Rules));
-    assert_eq!(changes_cached("insert into member_skills (member_id) values ($1)"), Some(Invalidates::Rules));
+    assert_eq!(changes_cached("update tokens set label = $2"), Some(CachedEntryKind::Access));
+    assert_eq!(changes_cached("delete from member_skills where skill = $1"), Some(CachedEntryKind::Rules));
+    assert_eq!(
+        changes_cached("insert into member_skills (member_id) values ($1)"),
+        Some(CachedEntryKind::Rules)
+    );
     for harmless in
         ["insert into tokens (id) values ($1)", "update tokens_of set a = 1", "select 1 from tokens"]
     {
@@ -140,8 +143,8 @@ fn silent_changes(world: &World, operation: &Operation, input: &Value) -> Option
         let removed = before[table].difference(&after[table]).next().is_some();
         let added = after[table].difference(&before[table]).next().is_some();
         let invalidated = match cached {
-            Invalidates::Access => is.0 > was.0,
-            Invalidates::Rules => is.1 > was.1,
+            CachedEntryKind::Access => is.0 > was.0,
+            CachedEntryKind::Rules => is.1 > was.1,
         };
         (removed || (*absence && added)) && !invalidated
     });
@@ -155,7 +158,7 @@ fn no_example_changes_cached_rows_without_an_event() {
         let names: Vec<&str> = world.service.table().operations().map(Operation::name).collect();
         let mut tried = 0;
         for name in names {
-            if world.operation(name).effect().changes_nothing() {
+            if world.operation(name).effect().is_read_only() {
                 continue;
             }
             let Some(input) = world.operation(name).docs().example(&world.fixture) else { continue };

@@ -183,7 +183,7 @@ impl Matrix {
     ///
     /// A read that was added with `write` hides data that a frozen member may still see.
     fn check_frozen(&self, operation: &Operation, way: CallPath, input: &Value) {
-        if operation.access().needs == Needs::Nothing || !operation.effect().changes_nothing() {
+        if operation.access().needs == Needs::Nothing || !operation.effect().is_read_only() {
             return;
         }
         let ask = || way.call(&self.world, Some(&self.world.people.frozen), operation, input);

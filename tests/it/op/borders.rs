@@ -226,7 +226,7 @@ fn differences(border: &BorderWorld, token: &str, wanted: impl Fn(&&Operation) -
             let ask = |id: &str| way.ask(world, token, operation, &with_id(operation, &example, field, id));
             let nothing = ask(RANDOM);
             assert!(
-                !nothing.is_success() || operation.effect().changes_nothing(),
+                !nothing.is_success() || operation.effect().is_read_only(),
                 "{operation:?} changes something by an unknown id in {}: {:#}",
                 field.0,
                 nothing.body
@@ -323,7 +323,7 @@ fn no_list_shows_what_is_hidden() {
         let mut control = BTreeSet::new();
         let mut showing = BTreeSet::new();
         let operations = || {
-            border.world.service.table().operations().filter(|operation| operation.effect().changes_nothing())
+            border.world.service.table().operations().filter(|operation| operation.effect().is_read_only())
         };
         for (operation, way) in operations()
             .flat_map(|operation| CallPath::over_the_wire(operation).map(move |way| (operation, way)))

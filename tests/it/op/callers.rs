@@ -161,10 +161,10 @@ impl Kind {
                 Rights::from(can)
             }
         };
-        let is_change = !row.effect().changes_nothing();
-        if !access.needs.satisfied_by(rights) && !access.needs.names_a_capability() {
+        let is_change = !row.effect().is_read_only();
+        if !access.needs.is_satisfied_by(rights) && !access.needs.is_satisfied_by_a_capability() {
             UNAUTHENTICATED
-        } else if !access.needs.satisfied_by(rights) {
+        } else if !access.needs.is_satisfied_by(rights) {
             Outcome::Refused(403, "missing-capability")
         } else if access.personal && self.is_delegated {
             Outcome::Refused(403, "forbidden")

@@ -61,7 +61,7 @@ struct ChannelWaved {
 impl Event for ChannelWaved {
     const KIND: &'static str = "ChannelWaved";
 
-    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+    fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {
         Ok(())
     }
 }

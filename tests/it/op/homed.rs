@@ -32,7 +32,7 @@ svc_tests::keeps_nothing!(Knock => Knocked);
 impl Event for Knocked {
     const KIND: &'static str = "Knocked";
 
-    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+    fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceWrite;
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
 use svc_core::op::{Condition, Feature, GuardedCall, Operation, Read, UnmetRequirement, Write, write};
-use svc_core::{Engine, Error, Event, EventKind, Recorded, Result, Subject};
+use svc_core::{Engine, Error, Event, EventKind, RecordedEvent, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
 
@@ -25,7 +25,7 @@ struct BellRung {
 impl Event for BellRung {
     const KIND: &'static str = "BellRung";
 
-    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+    fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {
         Ok(())
     }
 }
@@ -44,7 +44,7 @@ struct BellHeard {
 impl Event for BellHeard {
     const KIND: &'static str = "BellHeard";
 
-    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+    fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {
         Ok(())
     }
 }
@@ -75,7 +75,7 @@ fn keep_quiet(cx: &Read<'_>, operation: &Operation, call: &GuardedCall) -> Resul
     Ok(())
 }
 
-fn project(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+fn project(cx: &mut Write<'_>, events: &[RecordedEvent]) -> Result<()> {
     let first = events.first().ok_or_else(|| Error::internal("called for nothing"))?;
     assert!(
         events.iter().all(|event| event.workspace_id == cx.caller().workspace_id && event.at == cx.now())

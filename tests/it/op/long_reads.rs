@@ -145,7 +145,7 @@ struct MemberThought {
 impl Event for MemberThought {
     const KIND: &'static str = "MemberThought";
 
-    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+    fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {
         Ok(())
     }
 }

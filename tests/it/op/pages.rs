@@ -473,7 +473,7 @@ fn a_page_over_mcp_costs_a_model_little_unless_it_asks_for_more() {
         world.agent("post_message", json!({"thread_id": thread, "body": body}));
     }
     let about = json!({"workspace_id": world.id("workspace"), "channel_id": channel, "thread_id": thread});
-    let is_read = |row: &Operation| row.is_detailed() && row.effect().changes_nothing();
+    let is_read = |row: &Operation| row.is_detailed() && row.effect().is_read_only();
     let mut dear = Vec::new();
     let tools = world.service.table().shared_operations().filter(|row| is_read(row) && !row.http().rest_only);
     for operation in tools {

@@ -128,7 +128,7 @@ impl WaitCrowd {
 
     /// Submits `count` waits of agents, up to its share for each agent.
     fn gather(world: &World, count: usize, operation: &str, input: &Value) -> Self {
-        let agents: Vec<String> = (0..count.div_ceil(limits::WAITS_OF_CLIENT_MAX))
+        let agents: Vec<String> = (0..count.div_ceil(limits::WAITS_PER_CLIENT_MAX))
             .map(|number| world.new_agent(&format!("waiting-{number}")).1)
             .collect();
         let mut crowd = Self::new();
@@ -263,8 +263,8 @@ fn only_a_client_with_too_many_waits_is_rejected() {
         let lent = world.exchange(&world.people.agent, &grant);
         let event = json!({"workspace_id": workspace, "after_id": world.lsn(), "timeout_secs": 300});
         let mut crowd = WaitCrowd::new();
-        (0..limits::WAITS_OF_CLIENT_MAX).for_each(|_| crowd.add(world, "wait_for_event", &event));
-        until("all waits are parked", || world.service.parked_waits() == limits::WAITS_OF_CLIENT_MAX);
+        (0..limits::WAITS_PER_CLIENT_MAX).for_each(|_| crowd.add(world, "wait_for_event", &event));
+        until("all waits are parked", || world.service.parked_waits() == limits::WAITS_PER_CLIENT_MAX);
         for token in [&world.people.agent, &derived, &lent] {
             crowd.add_of(world, token, "wait_for_event", &event);
             let (_, outcome) = crowd.receiver.recv_timeout(Duration::from_secs(60)).unwrap();

@@ -112,7 +112,7 @@ fn an_anonymous_caller_reads_public_channels_over_mcp() {
         let lsn = world.lsn();
         let audited = || world.database.number("select count(*) from audit");
         let before = audited();
-        let held = Capabilities::of_anonymous();
+        let held = Capabilities::for_anonymous();
         let mut read = 0;
         let mut closed = 0;
         for row in world.service.table().operations().filter(|row| !row.http().rest_only) {
@@ -125,7 +125,7 @@ fn an_anonymous_caller_reads_public_channels_over_mcp() {
             if !row.is_open_to_anonymous() {
                 assert_eq!(found, (401, "unauthenticated"), "{row:?}: {:#}", answer.body);
                 closed += 1;
-            } else if !row.access().needs.satisfied_by(held) {
+            } else if !row.access().needs.is_satisfied_by(held) {
                 assert_eq!(found, (403, "missing-capability"), "{row:?}: {:#}", answer.body);
             } else {
                 assert!(matches!(answer.status, 200 | 401 | 404), "{row:?}: {:#}", answer.body);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::id::WorkspaceId;
-use svc_core::ops::{AnyHandle, IMPORT_WORKSPACE, ImportWorkspace, Imported, Mode};
+use svc_core::ops::{AnyHandle, IMPORT_WORKSPACE, ImportResult, ImportWorkspace, Mode};
 use svc_core::spool::Upload;
 use svc_core::{Engine, RateSettings, Service};
 use svc_tests::client::Answer;
@@ -277,7 +277,7 @@ fn imports_of_the_operator_and_without_a_limit_are_not_counted() {
     }
 }
 
-fn import_as_instance(world: &World, file: &Value) -> Imported {
+fn import_as_instance(world: &World, file: &Value) -> ImportResult {
     let input = ImportWorkspace {
         mode: Mode::New,
         import_id: None,

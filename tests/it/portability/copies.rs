@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_core::hash::{hash_text, parse_hash, sha256};
+use svc_core::hash::{format_hash, parse_hash, sha256};
 use svc_core::id::WorkspaceId;
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
@@ -196,13 +196,13 @@ fn a_copy_has_everything_and_no_id_or_hash_of_its_source() {
             names(text).into_iter().map(|place| text[place].to_lowercase()).collect()
         };
         let mut left = named(&file.to_string());
-        left.remove(&hash_text(&sha256(b"svc.event-log.genesis/1")));
+        left.remove(&format_hash(&sha256(b"svc.event-log.genesis/1")));
         left = left.intersection(&named(&copied.to_string())).cloned().collect();
         let naming: BTreeSet<String> = of_kind(&file, "results")
             .iter()
             .map(|row| row["result"].as_str().unwrap())
             .filter(|result| !names(result).is_empty())
-            .map(|result| hash_text(&sha256(result.as_bytes())))
+            .map(|result| format_hash(&sha256(result.as_bytes())))
             .collect();
         assert!(!naming.is_empty());
         for event in of_kind(&file, "events") {

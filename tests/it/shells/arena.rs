@@ -43,7 +43,7 @@ impl Arena {
 
     pub fn with(variables: &[(&str, &str)]) -> Self {
         // The test opens thousands of connections.
-        svc_http::raise_descriptors();
+        svc_http::raise_descriptor_limit();
         let site = Site::found(Engine::Sqlite);
         let mut command = site.command("svc-http", &["--listen", "127.0.0.1:0"]);
         command.env_remove("SVC_RATE_LIMIT_MAX").env_remove("SVC_WORKSPACE_RATE_LIMIT_MAX");

@@ -75,10 +75,10 @@ impl Worlds {
         assert_eq!(plain(rest), plain(mcp), "{operation:?} leaves other audit rows over MCP");
         assert_eq!(events(rest), events(&self.pipe), "{operation:?} leaves other events on pipes");
         assert_eq!(audit(mcp), audit(&self.pipe), "{operation:?} leaves other audit rows on pipes");
-        if operation.is_detailed() && operation.effect().changes_nothing() {
+        if operation.is_detailed() && operation.effect().is_read_only() {
             self.compare_lean(operation, path);
         }
-        if !operation.effect().changes_nothing() {
+        if !operation.effect().is_read_only() {
             let input = operation.docs().example(&rest.fixture).unwrap();
             let (target, _) = address(operation, path, &input);
             let path = target.split('?').next().unwrap();

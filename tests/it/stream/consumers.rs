@@ -111,7 +111,7 @@ fn a_consumer_is_moved_where_its_client_says() {
         subscriber.continue_from(begins).unwrap();
         // Events that were sent before can be acknowledged when they are sent again.
         assert_eq!(lsns(&next(&mut subscriber).unwrap()), [begins + 1, begins + 2, begins + 3]);
-        subscriber.put_back();
+        subscriber.put_back_batch();
         subscriber.acknowledge(begins + 3).unwrap();
         assert_eq!(stands(world, "index"), begins);
         assert_eq!(lsns(&next(&mut subscriber).unwrap()), [begins + 1, begins + 2, begins + 3]);

@@ -77,7 +77,7 @@ impl Follower<'_> {
             let bounds = BatchBounds { events, bytes: 1 << 20 };
             let batch = runtime().block_on(subscriber.next(bounds, Duration::from_secs(3))).unwrap();
             if self.random.once_in(5) {
-                subscriber.put_back();
+                subscriber.put_back_batch();
                 continue;
             }
             for (_, frame) in &batch.frames {

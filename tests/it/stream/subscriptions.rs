@@ -312,7 +312,7 @@ fn a_batch_that_is_put_back_is_returned_again() {
             lsns(&runtime().block_on(subscriber.next(BatchBounds { events: 2, ..ALL }, LONG)).unwrap())
         };
         assert_eq!(two(&mut subscriber), [1, 2]);
-        subscriber.put_back();
+        subscriber.put_back_batch();
         assert_eq!(two(&mut subscriber), [1, 2]);
         assert_eq!(two(&mut subscriber), [3, 4]);
     });

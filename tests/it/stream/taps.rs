@@ -55,7 +55,7 @@ fn index(round: &ChoreRound<'_>) -> Result<StepOutcome> {
             told(format!("rebuild after {}", position.lsn));
             lead.write(workspace, move |cx| {
                 cx.execute_any(CLEAR, &[])?;
-                INDEX.begin_at(cx, position)
+                INDEX.store_position(cx, position)
             })?;
             Ok(StepOutcome::More)
         }

@@ -51,7 +51,7 @@ pub fn run(
         let names: Vec<&str> = ALL.iter().map(|attack| attack.name).collect();
         return Err(format!("no such attack; there are {}", names.join(", ")));
     }
-    svc_http::raise_descriptors();
+    svc_http::raise_descriptor_limit();
     let several = match engine {
         Engine::Sqlite => 2,
         Engine::Postgres => 3,

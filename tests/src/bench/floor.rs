@@ -33,7 +33,7 @@ struct MessagePosted {
 impl Event for MessagePosted {
     const KIND: &'static str = "MessagePosted";
 
-    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+    fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {
         Ok(())
     }
 }
@@ -48,7 +48,7 @@ struct PreparedPost {
 
 fn prepare(stage: &Stage, sealer: &Sealer, entropy: &Entropy, now: Time, number: usize) -> PreparedPost {
     let id: MessageId = entropy.id(now).expect("an id");
-    let key = sealer.new_key().expect("a key");
+    let key = sealer.generate_message_key().expect("a key");
     let plaintext = format!("{{\"body\":\"{}\",\"metadata\":{{}}}}", body(number));
     let sealed = sealer.seal(&key, id, "words", 0, plaintext.as_bytes()).expect("a sealed body");
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &sealed);

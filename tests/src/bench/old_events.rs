@@ -29,7 +29,7 @@ struct Old {
 impl Event for Old {
     const KIND: &'static str = "Old";
 
-    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+    fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {
         Ok(())
     }
 }

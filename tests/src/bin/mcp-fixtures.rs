@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         io::stdout().flush()?;
         let router = Router::new(Arc::new(Fixtures::default()));
         let shutdown = async { drop(ended.await) };
-        svc_http::serve_layer(service, router, listener, settings, shutdown).await
+        svc_http::serve_with_router(service, router, listener, settings, shutdown).await
     })?;
     Ok(())
 }

@@ -9,11 +9,11 @@ use super::report::{Compared, Difference, DifferenceKind, StateReport, TableCoun
 use super::{Head, OnDifference};
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
-use crate::hash::{hash_text, sha256};
+use crate::hash::{format_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::replay::{RebuiltRow, RebuiltRows, matches_stored};
 use crate::op::{Class, Records};
-use crate::portability::push_value;
+use crate::portability::push_column_json;
 use crate::retention::purge;
 use crate::store::{Columns, Conn, FromValue as _, Param, Scan, Value as StoredValue, interned};
 
@@ -41,7 +41,7 @@ pub(super) fn compare_tables(
     head: Head,
     report: OnDifference<'_>,
 ) -> Result<StateReport> {
-    let purging_up_to = conn.query(purge::IN_PROGRESS, &[&workspace])?.into_iter().next();
+    let purging_up_to = conn.query(purge::SELECT_PURGE_IN_PROGRESS, &[&workspace])?.into_iter().next();
     let purging_up_to: Option<i64> = purging_up_to.map(|mut row| row.take()).transpose()?;
     let mut tables = BTreeMap::new();
     for records in declared.iter().filter(|records| records.has_workspace_rows()) {
@@ -315,7 +315,7 @@ fn read_cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
             Param::Int(i64::try_from(text.chars().count()).map_err(Error::internal)?)
         }
         (Some(Compared::Hash), Param::Text(text)) => {
-            hashed = hash_text(&sha256(text.as_bytes()));
+            hashed = format_hash(&sha256(text.as_bytes()));
             Param::Text(&hashed)
         }
         (None, value) | (Some(_), value @ Param::Null) => value,
@@ -326,7 +326,7 @@ fn read_cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
         return Ok(Cell::OtherType);
     }
     let mut cell = Vec::new();
-    let pushed = push_value(&mut cell, value, column.class, (table, column.name));
+    let pushed = push_column_json(&mut cell, value, column.class, (table, column.name));
     Ok(pushed.map_or(Cell::OtherType, |()| Cell::Json(cell)))
 }
 

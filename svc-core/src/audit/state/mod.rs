@@ -22,14 +22,14 @@ use serde_json::Map;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
-use crate::log::replay::{ProvenTable, RebuiltRows, Replayed};
+use crate::log::replay::{ProvenTable, RebuiltRows, ReplayedEvent};
 use crate::log::verify::{Break, ChainCursor, Defect, ReadBounds, listed_workspaces, open_for_audit};
 use crate::op::{Records, Table};
-use crate::spool::{SpoolFolder, SpoolLimits, default_folder};
+use crate::spool::{SpoolFolder, SpoolLimits, default_spool_folder};
 use crate::store::migrate::Schema;
 use crate::store::refusal::refusal;
 use crate::store::{Conn, Database, FromRow, Row, Scratch};
-use crate::stream::events::broken_log;
+use crate::stream::events::broken_log_error;
 use report::Differences;
 pub use report::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
 use restored::WorkspaceRestore;
@@ -223,7 +223,7 @@ impl Verification<'_> {
             return self.none_if_pruned(workspace, first, broken);
         }
         if replay.cursor.hash() != head.hash {
-            return Err(broken_log(workspace, Break { lsn: head.lsn, defect: Defect::Head }));
+            return Err(broken_log_error(workspace, Break { lsn: head.lsn, defect: Defect::Head }));
         }
         // The floor may have risen since the replay began, but the events that were replayed still prove
         // their rows.
@@ -240,19 +240,20 @@ impl Verification<'_> {
         broken: Break,
     ) -> Result<Option<StateReport>> {
         let was_pruned = self.read_head(workspace)?.floor > first.floor;
-        if was_pruned { Ok(None) } else { Err(broken_log(workspace, broken)) }
+        if was_pruned { Ok(None) } else { Err(broken_log_error(workspace, broken)) }
     }
 
     fn read_head(&self, workspace: WorkspaceId) -> Result<Head> {
         let head = self.conn.query(SELECT_HEAD, &[&workspace])?.into_iter().next();
-        let mut head = head.ok_or_else(|| broken_log(workspace, Break { lsn: 0, defect: Defect::NoHead }))?;
+        let mut head =
+            head.ok_or_else(|| broken_log_error(workspace, Break { lsn: 0, defect: Defect::NoHead }))?;
         Head::from_row(&mut head)
     }
 }
 
 /// Creates an empty set of rebuilt rows, in a temporary file.
 fn new_rebuilt_rows(table: &Table) -> Result<RebuiltRows> {
-    let spools = SpoolFolder::new(default_folder(), SpoolLimits::default());
+    let spools = SpoolFolder::new(default_spool_folder(), SpoolLimits::default());
     let proven = table.records().iter().filter(|records| records.is_proven());
     let scratch = Scratch::create(&spools).map_err(|error| {
         let causes = error.causes().join(": ");
@@ -311,7 +312,7 @@ impl Replay<'_> {
 fn replay_event(table: &Table, rebuilt: &RebuiltRows, (lsn, kind): (i64, &str), payload: &str) -> Result<()> {
     // The service does not know this kind of event, so the event determines no row.
     let Some(kind) = table.event(kind) else { return Ok(()) };
-    kind.replay(&Replayed::of(rebuilt, lsn, payload)?)
+    kind.replay(&ReplayedEvent::of(rebuilt, lsn, payload)?)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::event::{Event as _, WorkspaceImported};
-use crate::log::replay::{RebuiltRows, Replayed};
+use crate::log::replay::{RebuiltRows, ReplayedEvent};
 use crate::store::Conn;
 
 /// The last restore of a workspace. Earlier restores are irrelevant, because the workspace was erased after
@@ -45,7 +45,7 @@ impl WorkspaceRestore {
     /// Applies the restore to the rebuilt tables. Call this after the log has been replayed to the end of the
     /// restored part.
     pub fn replay(&self, rebuilt: &RebuiltRows) -> Result<()> {
-        WorkspaceImported::replay(&Replayed::of_other_log(rebuilt, self.lsn, &self.payload)?)
+        WorkspaceImported::replay(&ReplayedEvent::of_other_log(rebuilt, self.lsn, &self.payload)?)
     }
 }
 

@@ -3,7 +3,7 @@
 use percent_encoding::percent_decode_str;
 use zeroize::Zeroizing;
 
-use crate::mark::without_mark;
+use crate::mark::strip_byte_order_mark;
 
 /// The parameters of a database address in their order. A later value overrides an earlier value.
 pub(super) struct UrlParameters {
@@ -19,7 +19,7 @@ const SCHEMES: [&str; 6] = ["postgres", "postgresql", "psql", "pgsql", "postgis"
 
 /// Splits a database address, a URL or `name=value` pairs, into its parameters.
 pub(super) fn split_parameters(text: &str) -> ParseResult<UrlParameters> {
-    let text = without_mark(text).trim();
+    let text = strip_byte_order_mark(text).trim();
     reject_mistakes(text)?;
     if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
         let scheme = scheme.to_ascii_lowercase();

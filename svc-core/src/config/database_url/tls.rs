@@ -12,7 +12,7 @@ pub(crate) struct TlsVerification {
     /// The files with the client's certificate and its key.
     pub client: Option<(PathBuf, PathBuf)>,
     /// Whether the TLS handshake omits the host name (`sslsni=0`). Some proxies need the host name.
-    pub no_sni: bool,
+    pub omits_sni: bool,
     /// Whether the TLS handshake begins without a request for TLS (`sslnegotiation=direct`, PostgreSQL 17).
     pub direct: bool,
     /// Whether TLS 1.3 is required or forbidden, or `None` if both versions are allowed.
@@ -70,7 +70,7 @@ impl TlsVerification {
                 if file.as_os_str() == SYSTEM_ROOTS { TrustedRoots::System } else { TrustedRoots::File(file) }
             }),
             client: client.filter(|_| get("sslcertmode") != Some("disable")),
-            no_sni: get("sslsni") == Some("0"),
+            omits_sni: get("sslsni") == Some("0"),
             direct: get("sslnegotiation") == Some("direct"),
             tls13: parse_version_limit(get("ssl_min_protocol_version"), get("ssl_max_protocol_version"))?,
         };
@@ -100,7 +100,7 @@ impl TlsVerification {
             );
         }
         let lacks_name = |host: &PgHost| host.address.is_some_and(|address| host.name == address.to_string());
-        if self.compares_name() && hosts.iter().any(lacks_name) {
+        if self.verifies_host_name() && hosts.iter().any(lacks_name) {
             return Err("has only a hostaddr for a server whose name is verified: add its host".to_owned());
         }
         Ok(())
@@ -129,7 +129,7 @@ impl TlsVerification {
     }
 
     /// Returns whether the server's certificate must contain the host name.
-    pub fn compares_name(&self) -> bool {
+    pub fn verifies_host_name(&self) -> bool {
         match self.mode {
             None => self.roots == Some(TrustedRoots::System),
             Some(mode) => mode == SslMode::VerifyFull,
@@ -206,7 +206,7 @@ mod tests {
         ] {
             let proof = read(query).unwrap();
             assert_eq!(
-                (proof.tls_use(), proof.roots().is_some(), proof.compares_name()),
+                (proof.tls_use(), proof.roots().is_some(), proof.verifies_host_name()),
                 (demand, verifies, compares),
                 "{query}"
             );
@@ -216,7 +216,8 @@ mod tests {
         assert!(read(client).unwrap().client.is_some());
         assert!(read(&format!("{client}&sslcertmode=disable")).unwrap().client.is_none());
         assert!(
-            read("sslsni=0").unwrap().no_sni && read("sslmode=require&sslnegotiation=direct").unwrap().direct
+            read("sslsni=0").unwrap().omits_sni
+                && read("sslmode=require&sslnegotiation=direct").unwrap().direct
         );
         assert_eq!(read("ssl_min_protocol_version=TLSv1.3").unwrap().tls13, Some(TlsVersionLimit::Only));
         assert_eq!(read("ssl_max_protocol_version=TLSv1.2").unwrap().tls13, Some(TlsVersionLimit::Never));

@@ -20,7 +20,7 @@ use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Operation, Read, Write, idempotent};
 use crate::text::{Change, Patch, Text};
 use crate::time::Time;
@@ -72,7 +72,7 @@ pub(crate) struct ChannelUpdated {
 impl Event for ChannelUpdated {
     const KIND: &'static str = "ChannelUpdated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("channels", "channel_id")?.copy("name topic private").keep()
     }
 }
@@ -87,7 +87,7 @@ pub(crate) struct ChannelArchived {
 impl Event for ChannelArchived {
     const KIND: &'static str = "ChannelArchived";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("channels", "channel_id")?.set("archived_at", event.at()).keep()
     }
 }
@@ -102,7 +102,7 @@ pub(crate) struct ChannelUnarchived {
 impl Event for ChannelUnarchived {
     const KIND: &'static str = "ChannelUnarchived";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("channels", "channel_id")?.clear("archived_at").keep()
     }
 }

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::hash::sha256;
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::limits::{DM_UNREAD_MAX, PAGE_SCAN_MAX};
-use crate::log::event::{Recorded, Subject};
+use crate::log::event::{RecordedEvent, Subject};
 use crate::op::{Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{Engine, ToParam, columns};
@@ -65,7 +65,7 @@ struct ParticipantRow {
 columns! { participant_columns: ParticipantRow as s { channel_id, member_id, handle = "m.handle" } }
 
 /// Returns the members of each of the given direct messages, by the id of the channel.
-pub(crate) fn participants_of(
+pub(crate) fn load_participants(
     cx: &Read<'_>,
     dms: &[ChannelId],
 ) -> Result<BTreeMap<ChannelId, Vec<Participant>>> {
@@ -145,7 +145,7 @@ columns! {
 
 /// Returns a page of the caller's direct messages, in the order in which the caller joined these direct
 /// messages.
-pub(crate) fn page_of_caller(
+pub(crate) fn list_dms_of_caller(
     cx: &Read<'_>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -154,13 +154,13 @@ pub(crate) fn page_of_caller(
     let after = Cursor::after(cursor);
     let horizon = cx.horizon(DM_SCAN_HORIZON, &[&member], after)?;
     let last = horizon.up_to();
-    let limit = Limit::at_most(limit, DMS_PER_PAGE_MAX);
+    let limit = Limit::capped(limit, DMS_PER_PAGE_MAX);
     let params: [&dyn ToParam; 6] =
         [&member, &after, &rows_to_read(limit), &DM_UNREAD_MAX, &last, &PAGE_SCAN_MAX];
     let rows = cx.rows(LIST_DMS, &params)?;
     let page = Page::within(horizon, rows, limit, |dm: &ListedDm| dm.joined_lsn);
     let listed: Vec<ChannelId> = page.items().iter().map(|dm| dm.id).collect();
-    let mut found = participants_of(cx, &listed)?;
+    let mut found = load_participants(cx, &listed)?;
     let reads_inbox = !cx.caller().is_delegated();
     page.try_map(|dm| {
         let participants = found.remove(&dm.id).unwrap_or_default();
@@ -241,7 +241,7 @@ pub(crate) fn create(cx: &mut Write<'_>, members: &BTreeSet<MemberId>) -> Result
         kind: ChannelKind::Dm,
         group: members.len() > PAIR_SIZE,
     };
-    let Recorded { at: created_at, lsn, .. } = cx.emit(Subject::channel(id), &event)?;
+    let RecordedEvent { at: created_at, lsn, .. } = cx.emit(Subject::channel(id), &event)?;
     let workspace_id = cx.caller().workspace_id;
     let channel = Channel {
         id,

@@ -16,8 +16,8 @@ use crate::conversation::visibility::{check_is_not_dm, check_not_archived, visib
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
 use crate::identity::members::load_member;
-use crate::log::event::{Event, Invalidates, Subject};
-use crate::log::replay::Replayed;
+use crate::log::event::{CachedEntryKind, Event, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -124,7 +124,7 @@ pub(crate) struct ChannelMemberAdded {
 impl Event for ChannelMemberAdded {
     const KIND: &'static str = "ChannelMemberAdded";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let row = event.row_of("channel_members", "channel_id member_id")?.made();
         row.set("added_by", event.subject()).set("added_at", event.at()).set("lsn", event.lsn()).keep()
     }
@@ -142,7 +142,7 @@ pub(super) struct ChannelMemberRemoved {
 impl Event for ChannelMemberRemoved {
     const KIND: &'static str = "ChannelMemberRemoved";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("channel_members", "channel_id member_id")?.remove()
     }
 }
@@ -261,7 +261,7 @@ const FIND_MEMBER: &str = concat!(
 ///
 /// Otherwise subscriptions of the new member might miss the next messages.
 pub(super) fn invalidate_audiences(cx: &mut Write<'_>) -> Result<()> {
-    cx.invalidate(Invalidates::Access)
+    cx.invalidate(CachedEntryKind::Access)
 }
 
 /// Adds a member who is not yet in the channel: emits the event, inserts the row, and notifies the member.

@@ -22,8 +22,8 @@ use crate::error::Error;
 use crate::id::{ChannelId, MemberId, WorkspaceId};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
-use crate::log::event::{Event, EventKind, Invalidates, Recorded, Subject};
-use crate::log::replay::Replayed;
+use crate::log::event::{CachedEntryKind, Event, EventKind, RecordedEvent, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::default_is;
@@ -138,7 +138,7 @@ struct ChannelCreated {
 impl Event for ChannelCreated {
     const KIND: &'static str = "ChannelCreated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let channel = event.row_of("channels", "channel_id")?.made();
         let channel = channel.copy("name topic private").set_to("is_group", "group");
         let channel = channel.set_known("dm", event.text("kind").map(|kind| (kind == "dm").into()));
@@ -154,11 +154,11 @@ pub(crate) fn feature() -> Feature {
         .operations("channels", members::operations())
         .events(vec![
             EventKind::of::<ChannelCreated>(),
-            EventKind::of::<ChannelUpdated>().invalidates(Invalidates::Access),
-            EventKind::of::<ChannelArchived>().invalidates(Invalidates::Access),
-            EventKind::of::<ChannelUnarchived>().invalidates(Invalidates::Access),
+            EventKind::of::<ChannelUpdated>().invalidates(CachedEntryKind::Access),
+            EventKind::of::<ChannelArchived>().invalidates(CachedEntryKind::Access),
+            EventKind::of::<ChannelUnarchived>().invalidates(CachedEntryKind::Access),
             EventKind::of::<ChannelMemberAdded>(),
-            EventKind::of::<ChannelMemberRemoved>().invalidates(Invalidates::Access),
+            EventKind::of::<ChannelMemberRemoved>().invalidates(CachedEntryKind::Access),
         ])
         .sample(Sample::new(
             "channel",
@@ -265,7 +265,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
         kind,
         group: false,
     };
-    let Recorded { at: created_at, lsn, .. } = cx.emit(Subject::channel(id), &event)?;
+    let RecordedEvent { at: created_at, lsn, .. } = cx.emit(Subject::channel(id), &event)?;
     let channel = Channel {
         id,
         workspace_id,

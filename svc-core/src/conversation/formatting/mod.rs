@@ -10,7 +10,9 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::capability::Right;
 use crate::conversation::markdown::{Node, ParsedTree, with_line_feeds};
-use crate::conversation::mentions::{NameBudget, NotReached, PossibleMentions, resolve_mentions_of_texts};
+use crate::conversation::mentions::{
+    NameBudget, PossibleMentions, UnreachedMention, resolve_mentions_of_texts,
+};
 use crate::conversation::visibility::visible_channel;
 use crate::error::Error;
 use crate::id::ChannelId;
@@ -55,7 +57,7 @@ struct ParsedText {
     /// The blocks of the text, such as paragraphs and lists.
     nodes: Vec<Node>,
     /// The mentions in the text that reach no member.
-    not_reached: Vec<NotReached>,
+    not_reached: Vec<UnreachedMention>,
 }
 
 /// Parses texts in Markdown into trees of nodes, for the board.

@@ -12,7 +12,7 @@ use crate::conversation::presence::{online, online_since};
 use crate::conversation::visibility::{members_in, seen_by};
 use crate::error::Error;
 use crate::id::MemberId;
-use crate::log::event::Recorded;
+use crate::log::event::RecordedEvent;
 use crate::op::Write;
 use crate::store::{Engine, ToParam};
 
@@ -22,7 +22,7 @@ use crate::store::{Engine, ToParam};
 pub(super) fn add_items(
     cx: &mut Write<'_>,
     actor: Option<MemberId>,
-    cause: &Recorded,
+    cause: &RecordedEvent,
     reason: InboxReason,
     subject: ItemSubject,
     recipients: Recipients<'_>,

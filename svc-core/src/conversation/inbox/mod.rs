@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
-use crate::log::event::Recorded;
+use crate::log::event::RecordedEvent;
 use crate::op::{DestroyPermit, Feature, Records, Write};
 use crate::store::{Engine, FromValue, Value, named_enum};
 use add::add_items;
@@ -120,7 +120,7 @@ pub(crate) enum Recipients<'a> {
 /// added to a statement that the whole batch shares.
 pub(crate) fn notify(
     cx: &mut Write<'_>,
-    cause: &Recorded,
+    cause: &RecordedEvent,
     reason: InboxReason,
     message: Option<MessageId>,
     recipients: Recipients<'_>,
@@ -133,7 +133,7 @@ pub(crate) fn notify(
 /// message.
 pub(crate) fn notify_of_new_message(
     cx: &mut Write<'_>,
-    cause: &Recorded,
+    cause: &RecordedEvent,
     reason: InboxReason,
     message: MessageId,
     recipients: Recipients<'_>,
@@ -145,7 +145,7 @@ pub(crate) fn notify_of_new_message(
 /// Notifies members of an event in a channel that the service itself, not a member, has caused.
 pub(crate) fn notify_as_service(
     cx: &mut Write<'_>,
-    cause: &Recorded,
+    cause: &RecordedEvent,
     reason: InboxReason,
     members: &[MemberId],
 ) -> Result<()> {

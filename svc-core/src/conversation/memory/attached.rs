@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{MemoryBlock, load};
 use crate::Result;
-use crate::conversation::visibility::{ThreadPlace, visible_place};
+use crate::conversation::visibility::{ThreadPlace, visible_thread_place};
 use crate::error::Error;
 use crate::id::{BlockId, ThreadId};
 use crate::limits::{MEMORY_BLOCK_THREADS_MAX, THREAD_MEMORY_BLOCKS_MAX};
 use crate::log::event::{Event, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -25,7 +25,7 @@ pub(super) struct MemoryBlockAttached {
 impl Event for MemoryBlockAttached {
     const KIND: &'static str = "MemoryBlockAttached";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let attached = event.row_of("thread_memory_blocks", "block_id $thread")?.made();
         attached.set("lsn", event.lsn()).keep()
     }
@@ -41,7 +41,7 @@ pub(super) struct MemoryBlockDetached {
 impl Event for MemoryBlockDetached {
     const KIND: &'static str = "MemoryBlockDetached";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("thread_memory_blocks", "block_id $thread")?.remove()
     }
 }
@@ -75,7 +75,7 @@ pub(super) struct AttachMemoryBlock {
 }
 
 pub(super) fn attach_memory_block(cx: &mut Write<'_>, input: &AttachMemoryBlock) -> Result<Attachment> {
-    let place = visible_place(cx, input.thread_id)?;
+    let place = visible_thread_place(cx, input.thread_id)?;
     let block_id = load(cx, input.block_id)?.id;
     if let Some(attached) = cx.one(FIND_ATTACHMENT, &[&place.thread_id, &block_id])? {
         return Ok(attached);
@@ -99,7 +99,7 @@ impl<I> Answer<I> for Attachment {
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (thread, block, lsn): Self::Kept) -> Result<Self> {
         let found: Option<Self> =
-            cx.one(FIND_ATTACHMENT, &[&visible_place(cx, thread)?.thread_id, &block])?;
+            cx.one(FIND_ATTACHMENT, &[&visible_thread_place(cx, thread)?.thread_id, &block])?;
         let found = found.filter(|attached| attached.lsn == lsn);
         found.ok_or_else(|| Error::not_found("memory block of the thread"))
     }
@@ -154,7 +154,7 @@ pub(super) struct DetachMemoryBlock {
 }
 
 pub(super) fn detach_memory_block(cx: &mut Write<'_>, input: &DetachMemoryBlock) -> Result<Attachment> {
-    let place = visible_place(cx, input.thread_id)?;
+    let place = visible_thread_place(cx, input.thread_id)?;
     let attached: Option<Attachment> = cx.one(FIND_ATTACHMENT, &[&place.thread_id, &input.block_id])?;
     let attached = attached.ok_or_else(|| Error::not_found("memory block of the thread"))?;
     place.check_not_archived()?;
@@ -188,7 +188,7 @@ pub(super) fn list_thread_memory_blocks(
     cx: &Read<'_>,
     input: &ListThreadMemoryBlocks,
 ) -> Result<Page<AttachedBlock>> {
-    let place = visible_place(cx, input.thread_id)?;
+    let place = visible_thread_place(cx, input.thread_id)?;
     load_attached_page(cx, place.thread_id, input.cursor, input.limit)
 }
 

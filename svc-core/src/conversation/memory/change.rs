@@ -15,7 +15,7 @@ use crate::id::BlockId;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{MEMORY_DEFAULT_CHARS, MEMORY_DESCRIPTION_MAX, MEMORY_MAX, MEMORY_MAX_CHARS, NAME_MAX};
 use crate::log::event::{Event, Subject};
-use crate::log::replay::{Replayed, RowChange};
+use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{Caller, DestroyPermit, Write, purged};
 use crate::schema::default_is;
 use crate::text::{Change, Count, Patch, Prose, Text, characters};
@@ -50,14 +50,14 @@ pub(super) struct MemoryBlockCreated {
 impl Event for MemoryBlockCreated {
     const KIND: &'static str = "MemoryBlockCreated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let block = event.row_of(TABLE, "block_id")?.made().set("created_by", event.subject());
         replay_fields(event, block)
     }
 }
 
 /// Replays the columns of a block that the events of its creation and its changes have in common.
-fn replay_fields(event: &Replayed<'_>, block: RowChange<'_>) -> Result<()> {
+fn replay_fields(event: &ReplayedEvent<'_>, block: RowChange<'_>) -> Result<()> {
     let block = block.copy("label version read_only").set_to("char_limit", "limit");
     let block = block.set_to("value", "size").set_to("description", "described");
     let block = block.set("updated_by", event.subject()).set("at", event.at());
@@ -86,7 +86,7 @@ pub(super) struct MemoryBlockUpdated {
 impl Event for MemoryBlockUpdated {
     const KIND: &'static str = "MemoryBlockUpdated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         replay_fields(event, event.row_of(TABLE, "block_id")?)
     }
 }
@@ -101,7 +101,7 @@ pub(super) struct MemoryBlockDeleted {
 impl Event for MemoryBlockDeleted {
     const KIND: &'static str = "MemoryBlockDeleted";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let block: Vec<_> = event.field("block_id").cloned().into_iter().collect();
         if block.is_empty() {
             return Ok(());
@@ -364,7 +364,7 @@ const PURGE_BLOCKS: &str = "
 
 /// Replays a purge: empties the values and descriptions of blocks that were last changed up to a log
 /// position.
-pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
+pub(crate) fn replay_purged(event: &ReplayedEvent<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |block| {
         let int = |column| block.value(column).and_then(Json::as_i64);
         if int("lsn").is_none_or(|lsn| lsn > up_to) {

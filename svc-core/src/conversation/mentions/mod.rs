@@ -19,8 +19,8 @@ use crate::conversation::presence::{online, online_since};
 use crate::conversation::visibility::{members_in, seen_by};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId};
-use crate::limits::{GROUP_MENTION_FREE, GROUP_MENTION_MAX};
-use crate::log::event::Recorded;
+use crate::limits::{GROUP_MENTION_MAX, GROUP_MENTION_WITHOUT_ADMIN_MAX};
+use crate::log::event::RecordedEvent;
 use crate::op::{Read, Write};
 use crate::store::{Engine, columns, named_enum};
 use parse::PossibleName;
@@ -29,7 +29,7 @@ pub(crate) use parse::{NameBudget, PossibleMentions};
 /// A member whom a message mentions by handle and reaches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Mentioned")]
-pub(crate) struct Mentioned {
+pub(crate) struct MentionedMember {
     /// Id of the mentioned member.
     member_id: MemberId,
     /// Whether the member is online now.
@@ -50,7 +50,7 @@ named_enum! {
 /// A mention that reaches no member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "NotReached")]
-pub(crate) struct NotReached {
+pub(crate) struct UnreachedMention {
     /// The mention as written in the text, including the `@`.
     text: String,
     /// Reason why the mention reaches no member: `unknown` if no member has the handle, `cannot_see` if the
@@ -93,8 +93,8 @@ impl MentionGroup {
 pub(crate) struct ReachedMembers {
     /// The members that the text mentions by handle and reaches, in the order of the text, without the
     /// author.
-    pub mentioned: Vec<Mentioned>,
-    pub not_reached: Vec<NotReached>,
+    pub mentioned: Vec<MentionedMember>,
+    pub not_reached: Vec<UnreachedMention>,
     /// All mentions to display as mentions: of active members who see the channel, including the author, and
     /// of groups.
     pub mentions: Vec<Mention>,
@@ -287,7 +287,7 @@ impl ReachBuilder {
                         self.add_not_reached(written, WhyNot::CannotSee)
                     }
                     HandleMatch { member_id, online, .. } => {
-                        let mentioned = Mentioned { member_id: *member_id, online: *online };
+                        let mentioned = MentionedMember { member_id: *member_id, online: *online };
                         if !self.reached.mentioned.contains(&mentioned) {
                             self.reached.mentioned.push(mentioned);
                         }
@@ -310,7 +310,7 @@ impl ReachBuilder {
     /// Records a mention that reaches no member, once per text.
     fn add_not_reached(&mut self, text: &str, why: WhyNot) {
         if self.unreached.insert(text.to_lowercase()) {
-            self.reached.not_reached.push(NotReached { text: text.to_owned(), why });
+            self.reached.not_reached.push(UnreachedMention { text: text.to_owned(), why });
         }
     }
 }
@@ -355,7 +355,7 @@ fn reason_group_not_reached(
 ) -> Result<Option<WhyNot>> {
     let (limit, why) = match cx.caller().capabilities.has(Capability::ChannelAdmin) {
         true => (GROUP_MENTION_MAX, WhyNot::TooMany),
-        false => (GROUP_MENTION_FREE, WhyNot::NotAllowed),
+        false => (GROUP_MENTION_WITHOUT_ADMIN_MAX, WhyNot::NotAllowed),
     };
     let is_here = group == MentionGroup::Here;
     let since = online_since(cx.now());
@@ -379,7 +379,7 @@ const COUNT_GROUP: &str = concat!(
 /// members.
 pub(crate) fn notify_reached_members(
     cx: &mut Write<'_>,
-    cause: &Recorded,
+    cause: &RecordedEvent,
     message: MessageId,
     reached: &ReachedMembers,
     is_dm: bool,
@@ -401,7 +401,7 @@ pub(crate) fn notify_reached_members(
 /// notifications for removed mentions.
 pub(crate) fn update_mention_notifications(
     cx: &mut Write<'_>,
-    cause: &Recorded,
+    cause: &RecordedEvent,
     message: MessageId,
     before: &ReachedMembers,
     after: &ReachedMembers,

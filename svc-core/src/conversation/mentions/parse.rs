@@ -28,7 +28,7 @@ use std::ops::Range;
 use pulldown_cmark::{Event, Tag, TagEnd};
 
 use crate::conversation::markdown;
-use crate::identity::members::map_case;
+use crate::identity::members::normalise_user_name;
 use crate::limits::{MARKDOWN_NODES_MAX, MENTION_NAME_BYTES_MAX, MENTIONS_MAX, USER_NAME_MAX};
 
 /// The possible mentions of a text, in order.
@@ -505,9 +505,9 @@ fn possible_names(run: &TextAfterSign, budget: &mut NameBudget) -> Vec<PossibleN
         }
         let name = match is_slow {
             false => Some(plain.chars().take(end).collect()),
-            true => map_case(&chars().take(end).collect::<String>()),
+            true => normalise_user_name(&chars().take(end).collect::<String>()),
         };
-        // `map_case` fails for a text that cannot be a handle.
+        // `normalise_user_name` fails for a text that cannot be a handle.
         names.extend(name.map(|name| PossibleName { name, length }));
     }
     names
@@ -674,7 +674,7 @@ mod tests {
             &long,
             &dashed,
         ] {
-            let stored = map_case(name).unwrap();
+            let stored = normalise_user_name(name).unwrap();
             for (before, after) in
                 [("", ""), ("", " look"), ("cc ", ", look"), ("(", ")"), ("", "'s"), ("", "."), ("**", "**")]
             {
@@ -711,9 +711,9 @@ mod tests {
         for some in plain.chunks(50) {
             let (written, wanted): (String, String) =
                 some.iter().map(|c| (*c, map_char_alone(*c).unwrap())).unzip();
-            assert_eq!(map_case(&written).as_deref(), Some(&*wanted), "{written}");
+            assert_eq!(normalise_user_name(&written).as_deref(), Some(&*wanted), "{written}");
             let backwards = |text: &str| text.chars().rev().collect::<String>();
-            assert_eq!(map_case(&backwards(&written)), Some(backwards(&wanted)), "{written}");
+            assert_eq!(normalise_user_name(&backwards(&written)), Some(backwards(&wanted)), "{written}");
         }
     }
 

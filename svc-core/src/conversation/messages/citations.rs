@@ -19,7 +19,7 @@ use crate::conversation::uris::{Address, AddressTarget};
 use crate::conversation::visibility::{visible, visible_channel_unaudited};
 use crate::id::{ChannelId, MessageId, RelationId, ThreadId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
-use crate::log::replay::{Replayed, RowChange};
+use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{Read, Write};
 use crate::store::{Engine, columns, new_row};
 use crate::time::Time;
@@ -182,8 +182,8 @@ const RELATIONS_BY_TARGET: &str = "relations to messages";
 /// Replays the creation of a relation from one message to another, and returns the row of the relation.
 ///
 /// The id of the target message is null if the event does not contain it.
-pub(crate) fn replay_made<'e>(
-    event: &'e Replayed<'_>,
+pub(crate) fn replay_created_relation<'e>(
+    event: &'e ReplayedEvent<'_>,
     id: &Value,
     [from, to]: [&Value; 2],
 ) -> Result<RowChange<'e>> {
@@ -201,7 +201,7 @@ pub(crate) fn replay_made<'e>(
 /// Sets the thread and the channel of the message at one end of a relation. A message never changes its
 /// thread.
 fn set_relation_endpoint<'e>(
-    event: &Replayed<'_>,
+    event: &ReplayedEvent<'_>,
     relation: RowChange<'e>,
     message: &Value,
     [thread, channel]: [&str; 2],
@@ -212,7 +212,7 @@ fn set_relation_endpoint<'e>(
 }
 
 /// Replays the changes of relations that the citations in an event's content cause.
-pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
+pub(super) fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
     let Some(from) = event.field("message_id") else { return Ok(()) };
     if event.field("cites").is_none() {
         return event.mark_unreported("relations");
@@ -221,7 +221,7 @@ pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
         let id = cites.get("relation_id");
         let to = cites.get("to_id").unwrap_or(&Value::Null);
         let Some(id) = id else { continue };
-        let relation = replay_made(event, id, [from, to])?.set("kind", KIND).set("derived", true);
+        let relation = replay_created_relation(event, id, [from, to])?.set("kind", KIND).set("derived", true);
         relation.set("made_by", event.member()).keep()?;
     }
     let mut ended = event.list("cites_no_more").iter();
@@ -229,7 +229,7 @@ pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
 }
 
 /// Replays the removal of the relations to a message whose row is removed.
-pub(super) fn replay_removed_relations(event: &Replayed<'_>, message: &Value) -> Result<()> {
+pub(super) fn replay_removed_relations(event: &ReplayedEvent<'_>, message: &Value) -> Result<()> {
     event.rows(RELATIONS_BY_TARGET, std::slice::from_ref(message), |leading| {
         let relation = leading.key().get(1..).unwrap_or_default().to_vec();
         leading.forget()?;

@@ -13,14 +13,16 @@ use super::content::{self, Block, GivenContent, Metadata};
 use super::message_row::{MessageContent, MessagePlace, StoredMessage, visible_message};
 use super::plaintext::{self, GivenMetadata, Plaintext, SealedContent};
 use crate::Result;
-use crate::conversation::mentions::{self, Mentioned, NotReached, PossibleMentions, ReachedMembers};
+use crate::conversation::mentions::{
+    self, MentionedMember, PossibleMentions, ReachedMembers, UnreachedMention,
+};
 use crate::conversation::visibility::{check_not_archived, visible_channel};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, MessageId, RelationId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::canonical;
-use crate::log::event::{Event, Recorded};
-use crate::log::replay::Replayed;
+use crate::log::event::{Event, RecordedEvent};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Caller, DestroyPermit, PreflightResult, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -56,9 +58,9 @@ pub(super) struct EditedMessage {
     #[serde(flatten)]
     message: Message,
     /// The members that the message mentions by handle and reaches, without yourself.
-    mentioned: Vec<Mentioned>,
+    mentioned: Vec<MentionedMember>,
     /// The mentions in the message that reach no member.
-    not_reached: Vec<NotReached>,
+    not_reached: Vec<UnreachedMention>,
 }
 
 impl Answer<EditMessage> for EditedMessage {
@@ -95,7 +97,7 @@ pub(super) struct MessageEdited {
 impl Event for MessageEdited {
     const KIND: &'static str = "MessageEdited";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let message = event.row_of("messages", "message_id")?;
         let last = message.value("edited_at").filter(|at| !at.is_null());
         let written_at = last.or_else(|| message.value("posted_at")).cloned();
@@ -252,7 +254,7 @@ pub(super) fn edit_message(
         cites_no_more: citations.removed_relation_ids(),
     };
     let recorded = cx.emit(stored.subject(), &event)?;
-    let Recorded { lsn, at: edited_at, content_hash, .. } = recorded;
+    let RecordedEvent { lsn, at: edited_at, content_hash, .. } = recorded;
     mentions::update_mention_notifications(cx, &recorded, stored.id, &reached_before, &reached)?;
     cx.execute(1, INSERT_EARLIER_TEXT, &[&stored.id, &lsn])?;
     cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &edited_at, &sealed.bytes, &content_hash])?;

@@ -72,7 +72,7 @@ struct EventMessage {
 /// Adds the plaintext of messages to a page of events that the caller may see.
 ///
 /// The page is shortened if it would be too long with the plaintext.
-pub(crate) fn open_content(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<Page<OpenedEvent>> {
+pub(crate) fn add_message_content(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<Page<OpenedEvent>> {
     page.keep(count_events_that_fit(page.items()), |event| event.lsn);
     let parsed = parse_payloads(page.items())?;
     let sealed_payloads = || {
@@ -104,7 +104,7 @@ pub(crate) fn frames_with_content(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> R
     let keys = load_keys(cx, sealed_payloads().flatten())?;
     let framed = |(event, sealed_payload): (&Arc<FeedEvent>, Option<SealedPayload<'_>>)| match sealed_payload
     {
-        Some(sealed_payload) => event.frame_with(&content_of_event(cx, &sealed_payload, &keys)?),
+        Some(sealed_payload) => event.frame_with_message(&content_of_event(cx, &sealed_payload, &keys)?),
         None => event.frame(FrameForm::Full),
     };
     events.iter().zip(sealed_payloads()).map(framed).collect()
@@ -114,7 +114,7 @@ pub(crate) fn frames_with_content(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> R
 ///
 /// Withdrawn messages, and messages in direct messages that the caller may not see, have no entry. The keys
 /// decrypt the content, so only callers who may read the whole log may receive them.
-pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
+pub(crate) fn load_live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
     let parsed = parse_payloads(events)?;
     let sealed_payloads = || {
         events.iter().zip(&parsed).map(|(event, payload)| SealedPayload::from_payload(&event.kind, payload))

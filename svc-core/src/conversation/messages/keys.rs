@@ -21,7 +21,7 @@ pub(super) fn wrap_new_key(
 }
 
 /// Wraps the key of an imported message that was posted at `lsn` of the caller's workspace.
-pub(crate) fn wrap_imported(
+pub(crate) fn wrap_imported_key(
     cx: &mut Write<'_>,
     message_id: MessageId,
     thread_id: ThreadId,

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::conversation::mentions::{self, PossibleMentions, ReachedMembers};
 use crate::conversation::visibility::{check_not_archived, visible_channel};
 use crate::error::{Code, Error};
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::Subject;
 use crate::log::key_tree::Binding;
@@ -266,7 +266,7 @@ impl StoredMessage {
             content: plaintext.content,
             reactions: marks.reactions,
             pinned: marks.pinned,
-            content_hash: self.content_hash.as_ref().map(hash_text),
+            content_hash: self.content_hash.as_ref().map(format_hash),
             lsn: self.lsn,
         }
     }

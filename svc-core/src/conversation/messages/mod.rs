@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::visibility::visible_place;
+use super::visibility::visible_thread_place;
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, MessagePost, TokenAdmin, WorkspaceRead};
 use crate::conversation::mentions::ReachedMembers;
@@ -40,14 +40,15 @@ use crate::op::{Answer, Effect, Feature, Operation, Read, Records, Sample, chang
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::Engine;
 use crate::time::Time;
-pub(crate) use citations::{CitableMessage, CitationState, find_cited_message, replay_made};
+pub(crate) use citations::{CitableMessage, CitationState, find_cited_message, replay_created_relation};
 use content::Block;
 pub(crate) use content::{Metadata, ServiceBlock};
 pub use event_content::OpenedEvent;
 pub(crate) use event_content::{
-    find_purged, frames_with_content, has_content, is_content_event, live_keys, open_content, unreadable_dms,
+    add_message_content, find_purged, frames_with_content, has_content, is_content_event, load_live_keys,
+    unreadable_dms,
 };
-pub(crate) use keys::{content_key, wrap_imported};
+pub(crate) use keys::{content_key, wrap_imported_key};
 use marks::ReactionCount;
 use message_row::{
     MessageContent, SELECT_MESSAGE, StoredMessage, decrypt_page, select_messages, visible_message,
@@ -55,8 +56,8 @@ use message_row::{
 pub(crate) use message_row::{MessagePlace, not_pruned, uri, visible_message_place};
 use plaintext::Plaintext;
 pub(crate) use plaintext::reseal;
-pub(crate) use post::{SealedPost, post_sealed, seal_in_job, seal_post, seal_post_with_block};
-pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_rows, prune, remove_pruned};
+pub(crate) use post::{SealedPost, post_sealed, seal_in_transaction, seal_post, seal_post_with_block};
+pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_rows, prune, remove_pruned_batch};
 #[cfg(test)]
 pub(crate) use withdraw::MessageTombstoned;
 pub(crate) use withdraw::VOTES_OF_MESSAGES;
@@ -303,7 +304,7 @@ struct ListMessages {
 }
 
 fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
-    let place = visible_place(cx, input.thread_id)?;
+    let place = visible_thread_place(cx, input.thread_id)?;
     let sql = if input.newest_first { LIST_NEWEST_FIRST } else { LIST_MESSAGES };
     let from = Cursor::beyond(input.cursor, input.newest_first);
     let rows = cx.rows(sql, &[&place.thread_id, &from, &rows_to_read(input.limit)])?;
@@ -331,7 +332,7 @@ pub(crate) fn live_messages(
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 ) -> Result<Page<LiveMessage>> {
-    let place = visible_place(cx, thread)?;
+    let place = visible_thread_place(cx, thread)?;
     let rows = cx.rows(LIST_MESSAGES, &[&place.thread_id, &Cursor::after(cursor), &rows_to_read(limit)])?;
     Page::of(rows, limit, |row: &StoredMessage| row.lsn).try_filter_map(|row| {
         let content = row.content(cx)?;
@@ -354,9 +355,9 @@ pub(crate) fn context_messages(
     since: i64,
     limit: i64,
 ) -> Result<(Vec<ContextMessage>, i64)> {
-    let place = visible_place(cx, thread)?;
+    let place = visible_thread_place(cx, thread)?;
     let rows: Vec<StoredMessage> =
-        cx.first_rows(LAST_MESSAGES, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
+        cx.query_first_page(LAST_MESSAGES, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
     let oldest = rows.last().map_or(0, |row| row.lsn);
     let older: Option<(i64,)> = cx.one(COUNT_OLDER, &[&place.thread_id, &oldest, &since, &PAGE_SCAN_MAX])?;
     let newest_first = rows.into_iter().map(|row| {
@@ -444,7 +445,7 @@ pub(crate) fn load_previews(
     let mut found = HashMap::new();
     // One statement may return only some of the rows, so further statements read the remaining messages.
     while !left.is_empty() {
-        let rows: Vec<StoredMessage> = cx.first_rows(sql, &[&left, &cx.caller().workspace_id])?;
+        let rows: Vec<StoredMessage> = cx.query_first_page(sql, &[&left, &cx.caller().workspace_id])?;
         let Some(last) = rows.last().map(|row| row.id.uuid()) else { break };
         for row in rows {
             let id = row.id;

@@ -18,9 +18,9 @@ use crate::capability::Capability::{MessagePost, WorkspaceRead};
 use crate::conversation::visibility::visible_channel;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
-use crate::limits::{CONTEXT_PINS, PAGE_BYTES, PINS_MAX};
-use crate::log::event::{Event, EventKind, Recorded};
-use crate::log::replay::Replayed;
+use crate::limits::{CONTEXT_PINS_MAX, PAGE_BYTES, PINS_MAX};
+use crate::log::event::{Event, EventKind, RecordedEvent};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Answer, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
@@ -153,7 +153,7 @@ struct MessagePinned {
 impl Event for MessagePinned {
     const KIND: &'static str = "MessagePinned";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let pin = event.row_of("pins", "message_id")?.made().set_to("channel_id", "$channel");
         let pin = pin.set_to("pinned_by", "member_id").set("at", event.at());
         pin.set("lsn", event.lsn()).keep()?;
@@ -173,7 +173,7 @@ struct MessageUnpinned {
 impl Event for MessageUnpinned {
     const KIND: &'static str = "MessageUnpinned";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("pins", "message_id")?.remove()
     }
 }
@@ -207,7 +207,7 @@ fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
     }
     let pinned_by = cx.caller().member;
     let pinned = MessagePinned { message_id: stored.id, member_id: pinned_by };
-    let Recorded { at, lsn, .. } = cx.emit(stored.subject(), &pinned)?;
+    let RecordedEvent { at, lsn, .. } = cx.emit(stored.subject(), &pinned)?;
     cx.insert(&new_row!("insert into pins" {
         message_id: stored.id, channel_id: stored.channel_id, pinned_by, at, lsn
     }))?;
@@ -286,10 +286,10 @@ fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {
 
 /// Returns the messages pinned last in a channel that the caller may see, newest first.
 ///
-/// Returns up to [`CONTEXT_PINS`] messages, and fewer if the messages are long.
+/// Returns up to [`CONTEXT_PINS_MAX`] messages, and fewer if the messages are long.
 pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<PinnedMessage>> {
     let channel = visible_channel(cx, channel)?;
-    let pins: Vec<StoredPin> = cx.first_rows(LAST_PINS, &[&channel.id, &CONTEXT_PINS])?;
+    let pins: Vec<StoredPin> = cx.query_first_page(LAST_PINS, &[&channel.id, &CONTEXT_PINS_MAX])?;
     let mut marks = load_marks_if_marked(cx, pins.iter().map(|pin| &pin.message))?;
     let opened: Result<Vec<PinnedMessage>> =
         pins.into_iter().map(|pin| pin.decrypt(cx, &mut marks)).collect();

@@ -282,7 +282,7 @@ mod tests {
 
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let id = MessageId::from(Uuid::from_u128(1));
-        let key = sealer.new_key().unwrap();
+        let key = sealer.generate_message_key().unwrap();
         let sealed = seal(&sealer, &key, id, 2, &words).unwrap();
         let plaintext = open(&sealer, &key, id, 2, &sealed.bytes).ok().unwrap();
         assert!(plaintext == words);
@@ -295,7 +295,7 @@ mod tests {
     fn a_plaintext_with_more_members_opens() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let id = MessageId::from(Uuid::from_u128(1));
-        let key = sealer.new_key().unwrap();
+        let key = sealer.generate_message_key().unwrap();
         let text = json!({"body": "b", "metadata": {}, "more": [{"type": "text"}]}).to_string();
         let sealed = sealer.seal(&key, id, FIELD, 0, text.as_bytes()).unwrap();
         assert_eq!(open(&sealer, &key, id, 0, &sealed).ok().unwrap().body, "b");

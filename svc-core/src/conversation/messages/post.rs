@@ -3,7 +3,7 @@
 //! The content is sealed on the caller's thread, before the request is queued. The operation then wraps the
 //! message's key with the leaf of the message's position, which is known only inside the transaction, and
 //! writes the rows. Other features post through [`seal_post`] and [`post_sealed`]. A function whose text
-//! depends on rows that it reads seals the text inside the transaction, with [`seal_in_job`].
+//! depends on rows that it reads seals the text inside the transaction, with [`seal_in_transaction`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,16 +15,18 @@ use super::keys;
 use super::message_row::{MessagePlace, uri, visible_message};
 use super::plaintext::{self, GivenMetadata, Plaintext, SealedContent};
 use crate::Result;
-use crate::conversation::mentions::{self, Mentioned, NotReached, PossibleMentions, ReachedMembers};
-use crate::conversation::visibility::{ThreadPlace, visible_place};
+use crate::conversation::mentions::{
+    self, MentionedMember, PossibleMentions, ReachedMembers, UnreachedMention,
+};
+use crate::conversation::visibility::{ThreadPlace, visible_thread_place};
 use crate::entropy::Entropy;
 use crate::error::Error;
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::MESSAGE_MAX;
-use crate::log::event::{Event, Recorded, Subject};
+use crate::log::event::{Event, RecordedEvent, Subject};
 use crate::log::key_tree::Binding;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::log::seal::{MessageKey, Sealer};
 use crate::op::{Answer, Read, SharedState, Write};
 use crate::store::new_row;
@@ -47,9 +49,9 @@ pub(crate) struct PostedMessage {
     /// hash.
     pub content_hash: String,
     /// The members that the message mentions by handle and reaches, without yourself.
-    pub mentioned: Vec<Mentioned>,
+    pub mentioned: Vec<MentionedMember>,
     /// The mentions in the message that reach no member.
-    pub not_reached: Vec<NotReached>,
+    pub not_reached: Vec<UnreachedMention>,
     /// Position in the workspace's log at which the message was posted.
     pub lsn: i64,
 }
@@ -64,7 +66,7 @@ impl Answer<PostMessage> for PostedMessage {
     fn answer_repeat(cx: &Read<'_>, _: &PostMessage, id: MessageId) -> Result<Self> {
         let stored = visible_message(cx, id)?;
         let ReachedMembers { mentioned, not_reached, .. } = stored.reached_members(cx)?;
-        let hash = stored.content_hash.as_ref().map(hash_text);
+        let hash = stored.content_hash.as_ref().map(format_hash);
         Ok(Self {
             id,
             author_id: stored.author_id,
@@ -97,7 +99,7 @@ pub(super) struct MessagePosted {
 impl Event for MessagePosted {
     const KIND: &'static str = "MessagePosted";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let message = event.row_of("messages", "message_id")?.made().copy("author_id sealed");
         let message = message.set_to("channel_id", "$channel").set_to("thread_id", "$thread");
         let message = message.set("posted_at", event.at()).clear("edited_at").clear("withdrawn_at");
@@ -165,7 +167,7 @@ pub(crate) fn seal_post(shared: &SharedState, now: Time, body: &str, metadata: &
 /// reads.
 ///
 /// `metadata` must be a JSON object.
-pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Result<SealedPost> {
+pub(crate) fn seal_in_transaction(cx: &Write<'_>, body: &str, metadata: &Value) -> Result<SealedPost> {
     let plaintext = Plaintext::new(body, parse_metadata(metadata)?);
     seal_plaintext(cx.entropy(), cx.sealer(), cx.now(), &plaintext)
 }
@@ -193,7 +195,7 @@ fn seal_plaintext(
     plaintext: &Plaintext,
 ) -> Result<SealedPost> {
     let message_id = entropy.id(now)?;
-    let key = sealer.new_key()?;
+    let key = sealer.generate_message_key()?;
     let sealed = plaintext::seal(sealer, &key, message_id, 0, plaintext)?;
     Ok(SealedPost { message_id, key, sealed, possible_mentions: PossibleMentions::find(&plaintext.texts()) })
 }
@@ -212,7 +214,7 @@ pub(super) fn post_message(
     input: &PostMessage,
     post: &SealedPost,
 ) -> Result<PostedMessage> {
-    let place = visible_place(cx, input.thread_id)?;
+    let place = visible_thread_place(cx, input.thread_id)?;
     place.check_not_archived()?;
     let author = cx.caller().member;
     let Some(metadata) = &input.metadata else { return post_sealed(cx, &place, author, post) };
@@ -250,7 +252,7 @@ fn post_with_citations(
     // `posted_at` is the time of the event, which never decreases, because pruning finds old messages by
     // binary search.
     let recorded = cx.emit(event_place, &event)?;
-    let Recorded { lsn, at: posted_at, content_hash, .. } = recorded;
+    let RecordedEvent { lsn, at: posted_at, content_hash, .. } = recorded;
     let bound =
         Binding { workspace_id: place.workspace_id, thread_id: place.thread_id, author_id, message_id: id };
     let wrapped = keys::wrap_new_key(cx, &bound, lsn, &post.key)?;
@@ -274,6 +276,6 @@ fn post_with_citations(
     mentions::notify_reached_members(cx, &recorded, id, &reached, place.dm)?;
     let ReachedMembers { mentioned, not_reached, .. } = reached;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
-    let content_hash = hash_text(&content_hash);
+    let content_hash = format_hash(&content_hash);
     Ok(PostedMessage { id, author_id, posted_at, uri, content_hash, mentioned, not_reached, lsn })
 }

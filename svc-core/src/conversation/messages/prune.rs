@@ -6,7 +6,7 @@
 
 use super::withdraw::remove_messages;
 use crate::Result;
-use crate::bisect::last_where;
+use crate::bisect::last_position_where;
 use crate::conversation::{key_segments, scrub};
 use crate::id::{MessageId, WorkspaceId};
 use crate::limits::{KEY_SEGMENTS_REMOVED_MAX, MESSAGES_PRUNED_MAX, MESSAGES_REMOVED_MAX};
@@ -29,7 +29,7 @@ pub(crate) struct DueMessages {
 /// `None` if there are no such messages.
 pub(crate) fn due(cx: &Read<'_>, workspace: WorkspaceId, before: Time) -> Result<Option<DueMessages>> {
     let Some((floor, head)) = cx.one::<(i64, i64)>(FLOOR_AND_LAST, &[&workspace])? else { return Ok(None) };
-    let last = last_where(floor, head, |lsn| {
+    let last = last_position_where(floor, head, |lsn| {
         let newest: Option<(Time,)> = cx.one(LAST_LSN_BEFORE, &[&workspace, &floor, &lsn])?;
         Ok(newest.is_none_or(|(at,)| at < before))
     })?;
@@ -94,7 +94,7 @@ const FIND_PRUNED_ROW: &str = "
 /// Removes some keys, or the rows of some messages, that were pruned in the caller's workspace.
 ///
 /// The call that removes the last message also requests the scrub for all messages that were pruned together.
-pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> Result<()> {
+pub(crate) fn remove_pruned_batch(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     let Some((floor,)) = cx.one::<(i64,)>(PRUNE_FLOOR, &[&workspace])? else { return Ok(()) };
     // Keys are removed first, because a message without its key is unreadable.

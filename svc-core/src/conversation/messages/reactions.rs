@@ -15,9 +15,9 @@ use crate::Result;
 use crate::capability::Capability::{MessagePost, WorkspaceRead};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, MessageId};
-use crate::limits::{EMOJI_MAX, REACTING_LISTED, REACTION_KINDS_MAX, REACTIONS_COUNTED_MAX};
+use crate::limits::{EMOJI_MAX, REACTING_MEMBERS_LISTED_MAX, REACTION_KINDS_MAX, REACTIONS_COUNTED_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Answer, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
@@ -163,7 +163,7 @@ struct ReactionAdded<'a> {
 impl Event for ReactionAdded<'_> {
     const KIND: &'static str = "ReactionAdded";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let reaction = event.row_of("reactions", "message_id emoji member_id")?.made();
         reaction.set("lsn", event.lsn()).keep()?;
         event.row_of("messages", "message_id")?.set("marked", true).keep()
@@ -184,7 +184,7 @@ struct ReactionRemoved<'a> {
 impl Event for ReactionRemoved<'_> {
     const KIND: &'static str = "ReactionRemoved";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("reactions", "message_id emoji member_id")?.remove()
     }
 }
@@ -336,7 +336,7 @@ struct ListReactions {
 fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReactions>> {
     let stored = visible_message(cx, input.message_id)?;
     let rows: Vec<ReactingMember> =
-        cx.query(LIST_REACTIONS, &[&stored.id, &REACTING_LISTED, &REACTIONS_COUNTED_MAX])?;
+        cx.query(LIST_REACTIONS, &[&stored.id, &REACTING_MEMBERS_LISTED_MAX, &REACTIONS_COUNTED_MAX])?;
     let mut listed: Vec<EmojiReactions> = Vec::new();
     for ReactingMember { emoji, member_id, count, since } in rows {
         match listed.last_mut().filter(|last| last.lsn == since) {
@@ -380,13 +380,13 @@ const LIST_REACTIONS: &str = concat!(
 fn load_first_reactions(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions>> {
     let kinds = distinct_emoji(cx, message)?;
     let count = i64::try_from(kinds.len()).unwrap_or(i64::MAX).max(1);
-    let limit = REACTIONS_COUNTED_MAX.checked_div(count).unwrap_or_default().max(REACTING_LISTED);
+    let limit = REACTIONS_COUNTED_MAX.checked_div(count).unwrap_or_default().max(REACTING_MEMBERS_LISTED_MAX);
     let mut listed = Vec::new();
     for emoji in kinds {
         let first: Vec<(MemberId, i64)> = cx.query(FIRST_REACTIONS, &[&message, &emoji, &limit])?;
         let Some(&(_, lsn)) = first.first() else { continue };
         let count = i64::try_from(first.len()).unwrap_or(i64::MAX);
-        let shown = usize::try_from(REACTING_LISTED).unwrap_or(usize::MAX);
+        let shown = usize::try_from(REACTING_MEMBERS_LISTED_MAX).unwrap_or(usize::MAX);
         let member_ids = first.into_iter().take(shown).map(|(member, _)| member).collect();
         listed.push(EmojiReactions { emoji, count, at_least: count >= limit, member_ids, lsn });
     }

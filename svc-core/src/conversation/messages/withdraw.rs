@@ -20,8 +20,8 @@ use crate::conversation::key_segments;
 use crate::conversation::visibility::visible_channel;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId};
-use crate::log::event::{Event, Recorded};
-use crate::log::replay::Replayed;
+use crate::log::event::{Event, RecordedEvent};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Caller, DestroyPermit, Read, Write};
 
 /// The id of a message that was purged.
@@ -65,7 +65,7 @@ pub(crate) struct MessageTombstoned {
 impl Event for MessageTombstoned {
     const KIND: &'static str = "MessageTombstoned";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let Some(message) = event.field("message_id") else { return Ok(()) };
         let row = event.row("messages", [message.clone()])?.clear("sealed");
         row.set("withdrawn_at", event.at()).keep()?;
@@ -75,7 +75,7 @@ impl Event for MessageTombstoned {
 }
 
 /// Replays the removal of a withdrawn message's reactions, pin and relations.
-fn replay_content_removal(event: &Replayed<'_>, message: &Value) -> Result<()> {
+fn replay_content_removal(event: &ReplayedEvent<'_>, message: &Value) -> Result<()> {
     // The primary key of each of these tables begins with the id of the message.
     let mut tables = ["pins", "reactions", "relations"].into_iter();
     tables.try_for_each(|table| event.rows(table, from_ref(message), |row| row.remove()))
@@ -98,7 +98,7 @@ pub(super) struct MessagePurged {
 impl Event for MessagePurged {
     const KIND: &'static str = "MessagePurged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let Some(message) = event.field("message_id") else { return Ok(()) };
         event.row("messages", [message.clone()])?.remove()?;
         event.rows("message_edits", from_ref(message), |edit| edit.remove())?;
@@ -154,11 +154,11 @@ fn destroy_content(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
     stored: &StoredMessage,
-    withdrawal: &Recorded,
+    withdrawal: &RecordedEvent,
 ) -> Result<()> {
     cx.execute(1, BLANK_MESSAGE, &[&stored.id, &withdrawal.at])?;
     cx.execute_any(BLANK_EDITS, &[&stored.id])?;
-    cx.clean_withdrawn(permit, &[stored.id])?;
+    cx.clean_references_to_withdrawn(permit, &[stored.id])?;
     if stored.wrapped.is_some() {
         key_segments::cut_leaf(cx, permit, stored.lsn, withdrawal.lsn)
     } else {

@@ -64,7 +64,7 @@ columns! {
 }
 
 /// A member's preferences for notifications on a delivery channel.
-pub(crate) trait WantedNotifications {
+pub(crate) trait NotificationPreferences {
     /// Returns whether the member wants to be notified of an item.
     fn wants(&self, item: &OutgoingItem) -> bool;
     /// Returns whether notifications may contain the titles of threads and the texts of messages.
@@ -75,11 +75,11 @@ pub(crate) trait WantedNotifications {
 ///
 /// Clears the due time of items that the member does not want. Items that do not fit into one delivery batch
 /// remain due.
-pub(crate) fn take_due(
+pub(crate) fn lease_due_items(
     cx: &mut Write<'_>,
     member: MemberId,
     delivery: OutgoingChannel,
-    preferences: &impl WantedNotifications,
+    preferences: &impl NotificationPreferences,
 ) -> Result<Vec<OutgoingItem>> {
     let now = cx.now();
     let visibility = Visibility::Member(member).params();
@@ -145,7 +145,7 @@ pub(crate) fn set_due(
 }
 
 /// Returns which of the given items still have a due time.
-pub(crate) fn still_due(
+pub(crate) fn find_due_lsns(
     cx: &Read<'_>,
     member: MemberId,
     delivery: OutgoingChannel,
@@ -159,7 +159,7 @@ pub(crate) fn still_due(
 
 /// Returns whether all given items still must be sent: each has a due time, is unread, and is visible to the
 /// member.
-pub(crate) fn are_current(
+pub(crate) fn are_all_still_due(
     cx: &Read<'_>,
     member: MemberId,
     delivery: OutgoingChannel,
@@ -186,7 +186,7 @@ pub(crate) fn undo_postponement(cx: &mut Write<'_>, member: MemberId) -> Result<
 }
 
 /// Clears the due times of all of a member's items on a delivery channel.
-pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, delivery: OutgoingChannel) -> Result<()> {
+pub(crate) fn clear_due_times(cx: &mut Write<'_>, member: MemberId, delivery: OutgoingChannel) -> Result<()> {
     cx.execute_any(delivery.statements().clear_due, &[&member])
 }
 

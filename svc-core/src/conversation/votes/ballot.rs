@@ -13,9 +13,9 @@ use crate::Result;
 use crate::conversation::visibility::{check_not_archived, visible_channel};
 use crate::error::Error;
 use crate::id::{MemberId, VoteId};
-use crate::limits::{OPTION_INDEX_MAX, VOTE_OPTIONS_MAX, VOTERS_LISTED};
+use crate::limits::{OPTION_INDEX_MAX, VOTE_OPTIONS_MAX, VOTERS_LISTED_MAX};
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, RowColumns, Write};
 use crate::store::new_row;
 use crate::text::{Count, Items};
@@ -34,7 +34,7 @@ pub(super) struct BallotCast {
 impl Event for BallotCast {
     const KIND: &'static str = "BallotCast";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let (Some(vote), Some(member)) = (event.field("vote_id"), event.field("member_id")) else {
             return Ok(());
         };
@@ -171,7 +171,7 @@ const ADD_TO_COUNT_IF_FIRST: &str = "
 
 /// Returns the ids of the first members who have chosen an option, in the order of their choices.
 pub(super) fn voters(cx: &Read<'_>, vote: VoteId, choice: i64) -> Result<Vec<MemberId>> {
-    let voters: Vec<(MemberId,)> = cx.query(SELECT_VOTERS, &[&vote, &choice, &VOTERS_LISTED])?;
+    let voters: Vec<(MemberId,)> = cx.query(SELECT_VOTERS, &[&vote, &choice, &VOTERS_LISTED_MAX])?;
     Ok(voters.into_iter().map(|(member,)| member).collect())
 }
 

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::id::{MemberId, MessageId, VoteId};
 use crate::identity::workspaces::is_live;
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Caller, Chore, DestroyPermit, DueObjects, Write};
 use crate::store::Engine;
 use crate::time::Time;
@@ -48,7 +48,7 @@ pub(super) struct VoteClosed {
 impl Event for VoteClosed {
     const KIND: &'static str = "VoteClosed";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let vote = event.row_of("votes", "vote_id")?.copy("closed_by");
         // A vote whose closing time has passed counts as closed at that time, not at the time of the event.
         let is_due = event.text("reason") == Some(DUE_REASON_NAME);

@@ -17,12 +17,12 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::conversation::messages::{self, SealedPost, ServiceBlock, VOTES_OF_MESSAGES, not_pruned};
-use crate::conversation::visibility::{visible_channel, visible_place};
+use crate::conversation::visibility::{visible_channel, visible_thread_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, VoteId};
 use crate::limits::{PAGE_BALLOTS_MAX, QUESTION_MAX, VOTE_OPTION_MAX, VOTE_OPTIONS_MAX, VOTES_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Answer, Effect, Feature, Operation, Read, Records, Sample, SharedState, Write, changing, idempotent, read,
 };
@@ -138,7 +138,7 @@ struct VoteOpened {
 impl Event for VoteOpened {
     const KIND: &'static str = "VoteOpened";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let vote = event.row_of("votes", "vote_id")?.made().copy("message_id options multiple closes_at");
         let vote = vote.set_to("channel_id", "$channel").set_to("thread_id", "$thread");
         let vote = vote.set_to("created_by", "$member").clear("closed_at").clear("closed_by");
@@ -354,7 +354,7 @@ fn seal_question(input: &CreateVote, shared: &SharedState, now: Time) -> Result<
 }
 
 fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) -> Result<Vote> {
-    let place = visible_place(cx, input.thread_id)?;
+    let place = visible_thread_place(cx, input.thread_id)?;
     let created_by = cx.caller().member_id()?;
     if input.closes_at.is_some_and(|end| end <= cx.now()) {
         return Err(Error::in_field("closes_at", "expected a time in the future"));
@@ -449,7 +449,7 @@ struct ListVotes {
 }
 
 fn list_votes(cx: &Read<'_>, input: &ListVotes) -> Result<Page<Vote>> {
-    let place = visible_place(cx, input.thread_id)?;
+    let place = visible_thread_place(cx, input.thread_id)?;
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
     let page = Page::of(

@@ -16,7 +16,7 @@ use crate::id::{ThreadId, WorkspaceId};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{SPAWN_CHILDREN_MAX, SPAWN_TOOLS_MAX, THREAD_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, RecordedRefusal, Records, Write, idempotent, read};
 use crate::store::columns;
 use crate::text::Count;
@@ -93,7 +93,7 @@ struct SpawnBudgetSet {
 impl Event for SpawnBudgetSet {
     const KIND: &'static str = "SpawnBudgetSet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let row = event.row_of("spawn_budgets", "$workspace")?.made();
         row.copy("max_children max_depth max_tools").keep()
     }
@@ -113,7 +113,7 @@ struct ThreadSpawnDenied {
 impl Event for ThreadSpawnDenied {
     const KIND: &'static str = "ThreadSpawnDenied";
 
-    fn replay(_: &Replayed<'_>) -> Result<()> {
+    fn replay(_: &ReplayedEvent<'_>) -> Result<()> {
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::coordination::thread_row::visible_thread;
 use crate::error::Code;
 use crate::id::ThreadId;
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::text::{Count, Patch};
 
@@ -83,7 +83,7 @@ pub(in crate::coordination) struct ThreadBudgetSet {
 impl Event for ThreadBudgetSet {
     const KIND: &'static str = "ThreadBudgetSet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("thread_budgets", "$thread")?.made().copy(LIMIT_COLUMNS).keep()?;
         let is_limited = LIMIT_COLUMNS.split(' ').any(|limit| event.int(limit).is_some());
         let thread = event.row_of("threads", "$thread")?.set("budgeted", is_limited);

@@ -23,7 +23,7 @@ use crate::hash::sha256;
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{REPORT_ID_MAX, USAGE_MAX, USAGE_MODELS_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::schema::default_is;
@@ -132,7 +132,7 @@ struct UsageReported<'a> {
 impl Event for UsageReported<'_> {
     const KIND: &'static str = "UsageReported";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let more = |field| event.int(field).unwrap_or_default();
         let thread = event.row_of("threads", "thread_id")?.add("spent_tokens", more("tokens"));
         let thread = thread.add("spent_usd_micros", more("usd_micros"));

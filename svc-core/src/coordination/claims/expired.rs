@@ -6,8 +6,8 @@ use serde::Serialize;
 use crate::Result;
 use crate::coordination::thread_row::{HeldClaim, Thread};
 use crate::id::{LeaseId, MemberId, ThreadId};
-use crate::log::event::{Event, Recorded};
-use crate::log::replay::Replayed;
+use crate::log::event::{Event, RecordedEvent};
+use crate::log::replay::ReplayedEvent;
 use crate::op::Write;
 use crate::time::Time;
 
@@ -27,14 +27,14 @@ pub(in crate::coordination) struct ClaimExpired {
 impl Event for ClaimExpired {
     const KIND: &'static str = "ClaimExpired";
 
-    fn replay(_: &Replayed<'_>) -> Result<()> {
+    fn replay(_: &ReplayedEvent<'_>) -> Result<()> {
         // The event ThreadAssignmentChanged that follows ends the claim.
         Ok(())
     }
 }
 
 /// Records that the lease of a thread's claim has lapsed.
-pub(super) fn record_lapse(cx: &mut Write<'_>, thread: &Thread, held: HeldClaim) -> Result<Recorded> {
+pub(super) fn record_lapse(cx: &mut Write<'_>, thread: &Thread, held: HeldClaim) -> Result<RecordedEvent> {
     let thread_id = thread.id;
     let member_id = held.holder;
     let claim_lease_id = held.lease_id;

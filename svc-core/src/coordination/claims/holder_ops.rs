@@ -19,7 +19,7 @@ use crate::coordination::workers;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read, write};
 use crate::schema::brief;
 use crate::store::columns;
@@ -195,7 +195,7 @@ pub(super) struct ClaimAcknowledged {
 impl Event for ClaimAcknowledged {
     const KIND: &'static str = "ClaimAcknowledged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let row = event.row_of("threads", "thread_id")?;
         row.set("acknowledged_at", event.at()).clear("acknowledge_by").keep()?;
         workers::replay_delegate(event)
@@ -274,7 +274,7 @@ pub(super) struct ClaimRenewed {
 impl Event for ClaimRenewed {
     const KIND: &'static str = "ClaimRenewed";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let row = event.row_of("threads", "thread_id")?;
         let row = row.set_to("assignment_expires_at", "expires_at");
         let row = match event.field("shortened").and_then(Value::as_bool) {

@@ -32,11 +32,11 @@ use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
 use crate::coordination::thread_row::{self, HeldClaim, Thread};
 use crate::coordination::{dead_letters, obstacles, queue};
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
-use crate::log::event::{Event, EventKind, Recorded};
-use crate::log::replay::Replayed;
+use crate::log::event::{Event, EventKind, RecordedEvent};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Feature, Read, Sample, Write};
 use crate::schema::brief;
 use crate::store::ToParam;
@@ -118,7 +118,7 @@ pub(crate) struct Pin {
 
 impl Pin {
     fn of(lsn: i64, content_hash: &[u8; 32]) -> Self {
-        Self { uri: format!("svc:event/{lsn}"), content_hash: hash_text(content_hash) }
+        Self { uri: format!("svc:event/{lsn}"), content_hash: format_hash(content_hash) }
     }
 }
 
@@ -235,7 +235,7 @@ pub(in crate::coordination) struct ThreadAssignmentChanged {
 impl Event for ThreadAssignmentChanged {
     const KIND: &'static str = "ThreadAssignmentChanged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         replay::replay_assignment(event)
     }
 }
@@ -332,7 +332,7 @@ fn record_assignment(
     thread: &Thread,
     terms: &LeaseTerms,
     reason: AssignmentReason,
-) -> Result<Recorded> {
+) -> Result<RecordedEvent> {
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,
         assignee_id: Some(terms.holder),
@@ -363,7 +363,7 @@ fn new_claimed_thread(
     cx: &Read<'_>,
     thread: Thread,
     terms: &LeaseTerms,
-    recorded: &Recorded,
+    recorded: &RecordedEvent,
 ) -> Result<ClaimedThread> {
     let held = HeldClaim { holder: terms.holder, lease_id: terms.lease_id, until: terms.until };
     let thread = Thread { acknowledged_at: None, ..thread }.with_claim(Some(held), cx.now());

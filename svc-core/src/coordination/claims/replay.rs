@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::coordination::{budget, workers};
-use crate::log::replay::{Replayed, RowChange};
+use crate::log::replay::{ReplayedEvent, RowChange};
 
 /// Sets the new claim from an event that changes the holder, or clears the previous claim.
-pub(super) fn replay_assignment(event: &Replayed<'_>) -> Result<()> {
+pub(super) fn replay_assignment(event: &ReplayedEvent<'_>) -> Result<()> {
     match event.field("assignee_id") {
         Some(Value::Null) => replay_end(event),
         Some(holder) => replay_begin(event, holder.clone()),
@@ -15,7 +15,7 @@ pub(super) fn replay_assignment(event: &Replayed<'_>) -> Result<()> {
     }
 }
 
-fn replay_begin(event: &Replayed<'_>, holder: Value) -> Result<()> {
+fn replay_begin(event: &ReplayedEvent<'_>, holder: Value) -> Result<()> {
     let is_handed_off = event.text("reason") == Some("handed_off");
     let row = event.row_of("threads", "thread_id")?;
     let row = if is_handed_off { add_worked_time(event, row) } else { row };
@@ -27,7 +27,7 @@ fn replay_begin(event: &Replayed<'_>, holder: Value) -> Result<()> {
     if is_handed_off { budget::replay_exhausted_column(event, Some(0)) } else { Ok(()) }
 }
 
-fn replay_end(event: &Replayed<'_>) -> Result<()> {
+fn replay_end(event: &ReplayedEvent<'_>) -> Result<()> {
     let row = add_worked_time(event, event.row_of("threads", "thread_id")?);
     let row = clear_claim(row);
     let is_attempt = event.text("reason").is_some_and(|reason| ATTEMPT_REASONS.contains(&reason));
@@ -55,7 +55,7 @@ const CLAIM_COLUMNS: [&str; 7] = [
 const ATTEMPT_REASONS: [&str; 5] = ["released", "expired", "failed", "frozen", "deactivated"];
 
 /// Adds the time under the claim in the thread's row to the thread's wall time.
-fn add_worked_time<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
+fn add_worked_time<'e>(event: &ReplayedEvent<'_>, row: RowChange<'e>) -> RowChange<'e> {
     let until = event.field("worked_until");
     match until.and_then(|until| budget::micros_between(row.value("claimed_at")?, until)) {
         Some(worked) => row.add("worked_micros", worked),

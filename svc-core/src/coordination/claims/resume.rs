@@ -72,9 +72,9 @@ pub(in crate::coordination) fn load_claimed_thread(cx: &Read<'_>, thread: Thread
 fn load_pin(cx: &Read<'_>, thread: ThreadId) -> Result<Option<Pin>> {
     let found: Option<(Option<i64>,)> = cx.one(CLAIM_LSN, &[&thread])?;
     let Some((Some(lsn),)) = found else { return Ok(None) };
-    let hash = match cx.hash_of_new(lsn) {
+    let hash = match cx.hash_of_emitted_event(lsn) {
         Some(hash) => Some(hash),
-        None => LogRange::read(cx)?.hash_at(cx, lsn)?,
+        None => LogRange::read(cx)?.event_hash_at(cx, lsn)?,
     };
     Ok(hash.map(|hash| Pin::of(lsn, &hash)))
 }

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, RowColumns, Write};
 use crate::store::{Engine, FromRow, FromValue, Row, Value, new_row};
 
@@ -64,7 +64,7 @@ pub(crate) fn load_many(cx: &Read<'_>, ids: &[i64]) -> Result<Vec<(i64, Footprin
         Engine::Postgres => BY_IDS_POSTGRES,
     };
     let ids = serde_json::to_string(ids).map_err(Error::internal)?;
-    let rows: Vec<FootprintWithId> = cx.first_rows(sql, &[&cx.caller().workspace_id, &ids])?;
+    let rows: Vec<FootprintWithId> = cx.query_first_page(sql, &[&cx.caller().workspace_id, &ids])?;
     Ok(rows.into_iter().map(|FootprintWithId(id, StoredFootprint(footprint))| (id, footprint)).collect())
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn footprint_in_row(row: &RowColumns<'_>) -> Result<Footprint> {
 
 /// Returns the footprint in an event's payload in the form that [`FOOTPRINT_TEXT_SQL`] selects; null without
 /// a footprint.
-pub(crate) fn footprint_in_event(event: &Replayed<'_>) -> Option<Json> {
+pub(crate) fn footprint_in_event(event: &ReplayedEvent<'_>) -> Option<Json> {
     let footprint = event.field("footprint")?;
     if footprint.is_null() {
         return Some(Json::Null);

@@ -19,7 +19,7 @@ use crate::error::{Code, Error};
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::CANCEL_REASON_MAX;
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Caller, Effect, Feature, SharedState, Write, changing};
 use crate::text::Prose;
 use crate::time::Time;
@@ -64,7 +64,7 @@ pub(in crate::coordination) struct ThreadCancelled<'a> {
 impl Event for ThreadCancelled<'_> {
     const KIND: &'static str = "ThreadCancelled";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("threads", "$thread")?.set("cancelled_at", event.at()).keep()?;
         notices::replay_notice(event, NOTICE_KIND.into())
     }
@@ -109,7 +109,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
             Error::wrong_state(format!("the thread is {state} and was not cancelled")).with("state", state)
         );
     }
-    let place = visibility::visible_place(cx, thread.id)?;
+    let place = visibility::visible_thread_place(cx, thread.id)?;
     transition::enter_state(cx, &thread, ThreadState::Closed, "cancel", Some(cx.now()))?;
     let cancelled_by = cx.caller().member;
     let message_id = post.message_id();

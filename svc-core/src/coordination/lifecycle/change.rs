@@ -17,7 +17,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::identity::members;
 use crate::limits::SKILLS_MAX;
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, Write};
 use crate::text::{Change, Items};
 
@@ -31,7 +31,7 @@ pub(super) struct ThreadUpdated<'a> {
 impl Event for ThreadUpdated<'_> {
     const KIND: &'static str = "ThreadUpdated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("threads", "$thread")?.copy("title").keep()
     }
 }
@@ -76,7 +76,7 @@ pub(in crate::coordination) struct ThreadPriorityChanged {
 impl Event for ThreadPriorityChanged {
     const KIND: &'static str = "ThreadPriorityChanged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("threads", "$thread")?.set_to("priority", "to").keep()
     }
 }
@@ -122,7 +122,7 @@ pub(super) struct ThreadOwnerChanged {
 impl Event for ThreadOwnerChanged {
     const KIND: &'static str = "ThreadOwnerChanged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("threads", "$thread")?.set_to("owner_id", "to").keep()
     }
 }
@@ -166,7 +166,7 @@ fn check_may_own(cx: &Read<'_>, thread: &Thread, owner: MemberId) -> Result<()> 
     if !members::load_member(cx, owner)?.active {
         return Err(Error::wrong_state("the member is deactivated"));
     }
-    if !visibility::channel_visible_to(cx, thread.channel_id, owner)? {
+    if !visibility::is_channel_visible_to(cx, thread.channel_id, owner)? {
         let detail = "the member may not see the thread's channel: add the member to it first";
         return Err(Error::wrong_state(detail));
     }
@@ -185,7 +185,7 @@ pub(in crate::coordination) struct ThreadSkillsChanged<'a> {
 impl Event for ThreadSkillsChanged<'_> {
     const KIND: &'static str = "ThreadSkillsChanged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let skills = skill_sets::skills_in_event(event).map(Value::from);
         event.row_of("threads", "$thread")?.set_known("skill_set", skills).keep()
     }

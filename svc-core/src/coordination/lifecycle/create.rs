@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Priority, Title};
 use crate::Result;
 use crate::capability::Capability::MessagePost;
-use crate::conversation::mentions::{Mentioned, NotReached, ReachedMembers};
+use crate::conversation::mentions::{MentionedMember, ReachedMembers, UnreachedMention};
 use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::visibility::{self, ChannelPlace, ThreadPlace};
 use crate::coordination::blocked;
@@ -25,9 +25,9 @@ use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{MESSAGE_MAX, SKILLS_MAX, THREAD_DEPTH_MAX, TOOL_MAX, TOOLS_MAX};
 use crate::log::event::{Event, Subject};
-use crate::log::replay::{Replayed, RowChange};
+use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{Answer, Read, RecordedRefusal, SharedState, Write};
-use crate::schema::{brief, default_is, explained_elsewhere};
+use crate::schema::{brief, default_is, mark_explained_elsewhere};
 use crate::text::{Items, Prose, Text};
 use crate::time::Time;
 
@@ -55,7 +55,7 @@ pub(in crate::coordination) struct ThreadCreated<'a> {
 impl Event for ThreadCreated<'_> {
     const KIND: &'static str = "ThreadCreated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let parent = event.field("parent_id").filter(|parent| !parent.is_null());
         let parent = parent.map(|parent| event.row("threads", [parent.clone()])).transpose()?;
         let above = match &parent {
@@ -126,7 +126,7 @@ macro_rules! creates_thread {
             #[serde(default)]
             tools: Items<ToolName, TOOLS_MAX>,
             /// The footprint, as in `set_thread_footprint`.
-            #[schemars(transform = default_is("nothing"), transform = explained_elsewhere)]
+            #[schemars(transform = default_is("nothing"), transform = mark_explained_elsewhere)]
             footprint: Option<Footprint>,
             /// The first message: the information that the thread's worker needs. The message is posted under
             /// your name, as by `post_message`, and needs `message:post` too.
@@ -187,9 +187,9 @@ struct FirstMessage {
     first_message_id: MessageId,
     /// The members that the first message mentions by their handles, except yourself. Absent without a
     /// `body`.
-    mentioned: Vec<Mentioned>,
+    mentioned: Vec<MentionedMember>,
     /// The mentions in the first message that reach no member. Absent without a `body`.
-    not_reached: Vec<NotReached>,
+    not_reached: Vec<UnreachedMention>,
 }
 
 /// Answers a repeated call: returns the created thread, and the members that its first message would reach

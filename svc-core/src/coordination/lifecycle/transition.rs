@@ -16,7 +16,7 @@ use crate::coordination::{blocked, dead_letters, dependencies};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Condition, Effect, Feature, Read, UnmetRequirement, Write, changing};
 use crate::time::Time;
 
@@ -116,7 +116,7 @@ pub(in crate::coordination) struct ThreadStateChanged {
 impl Event for ThreadStateChanged {
     const KIND: &'static str = "ThreadStateChanged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let row = event.row_of("threads", "$thread")?.set_to("state", "to");
         let row = match event.text("to") {
             Some("open") => {

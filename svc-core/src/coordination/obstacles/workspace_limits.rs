@@ -11,7 +11,7 @@ use crate::Result;
 use crate::coordination::footprint::{Footprint, RepoKey, slot_key};
 use crate::id::WorkspaceId;
 use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
-use crate::log::event::Invalidates;
+use crate::log::event::CachedEntryKind;
 use crate::op::Read;
 
 /// The capacities of slots and the pauses of repositories in a workspace.
@@ -22,7 +22,7 @@ pub(super) struct WorkspaceLimits {
 }
 
 impl Cached for WorkspaceLimits {
-    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Rules);
+    const LIFETIME: Lifetime = Lifetime::Epoch(CachedEntryKind::Rules);
 }
 
 impl WorkspaceLimits {

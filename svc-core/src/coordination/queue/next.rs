@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members;
 use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
-use crate::log::event::Invalidates;
+use crate::log::event::CachedEntryKind;
 use crate::op::Read;
 use crate::store::{Engine, ToParam};
 
@@ -338,7 +338,7 @@ enum QueueResult {
 /// Returns the pools of the caller: the pool of the workspace, and one pool for each private channel of the
 /// caller.
 fn load_pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
-    let private = visibility::private_channels_of(cx, cx.caller().member_id()?)?;
+    let private = visibility::load_private_channels_of(cx, cx.caller().member_id()?)?;
     let workspace = cx.caller().workspace_id.uuid();
     Ok(std::iter::once(workspace).chain(private.into_iter().map(ChannelId::uuid)).collect())
 }
@@ -356,7 +356,7 @@ struct EligibleSets {
 }
 
 impl Cached for EligibleSets {
-    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Rules);
+    const LIFETIME: Lifetime = Lifetime::Epoch(CachedEntryKind::Rules);
 }
 
 fn load_eligible_sets(cx: &Read<'_>, sets: &SkillSets) -> Result<Arc<Vec<i64>>> {

@@ -21,14 +21,14 @@ use crate::conversation::visibility::visible;
 use crate::coordination::lifecycle::transition::{self, Action};
 use crate::coordination::thread_row::{ThreadState, visible_thread};
 use crate::error::{Code, Error};
-use crate::hash::{hash_text, sha256};
+use crate::hash::{format_hash, sha256};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::JSON_MAX_BYTES;
 use crate::log::bus::EventFilter;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Answer, DestroyPermit, Effect, Feature, LongPoll, Poll, Read, Records, Sample, SharedState, WaitSecs,
     Write, changing, read, wait,
@@ -168,7 +168,7 @@ pub(super) struct ThreadResultSet<'a> {
 impl Event for ThreadResultSet<'_> {
     const KIND: &'static str = "ThreadResultSet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let thread = event.row_of("threads", "thread_id")?;
         thread.set("has_result", true).set("judged_from", event.lsn()).keep()?;
         let row = event.row("results", [event.thread(), event.lsn().into()])?.made();
@@ -271,7 +271,7 @@ fn prepare_result(input: &SetThreadResult, _: &SharedState, _: Time) -> Result<S
     }
     let bytes = u64::try_from(text.len()).map_err(Error::internal)?;
     let result = serde_json::from_str(&text).map_err(Error::internal)?;
-    Ok(StoredResult { result, hash: hash_text(&sha256(text.as_bytes())), bytes, text })
+    Ok(StoredResult { result, hash: format_hash(&sha256(text.as_bytes())), bytes, text })
 }
 
 fn set_thread_result(
@@ -328,7 +328,7 @@ const ADD: &str = "
     values ($1, $2, $3, $4, $5, $6, $7)";
 
 /// Clears the results up to the position `up_to` in the log, as the event of a purge states.
-pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
+pub(crate) fn replay_purged(event: &ReplayedEvent<'_>, up_to: i64) -> Result<()> {
     event.rows("results", &[], |result| {
         let lsn = result.key().get(1).and_then(Value::as_i64);
         if lsn.is_some_and(|lsn| lsn <= up_to) { result.clear("result").keep() } else { Ok(()) }
@@ -471,6 +471,6 @@ mod tests {
         };
         let text = canonical::to_string(&result).unwrap();
         assert_eq!(text, r#"{"a":[true,null],"b":1}"#);
-        assert_eq!(hash_text(&sha256(text.as_bytes())).len(), 71);
+        assert_eq!(format_hash(&sha256(text.as_bytes())).len(), 71);
     }
 }

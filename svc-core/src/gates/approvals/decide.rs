@@ -12,7 +12,7 @@ use crate::error::{Code, Error};
 use crate::gates::verdict_rules::VerdictAuthor;
 use crate::id::{GateId, MemberId};
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Caller, Read, Write};
 use crate::store::named_enum;
 
@@ -55,7 +55,7 @@ pub(super) struct ApprovalDecided {
 impl Event for ApprovalDecided {
     const KIND: &'static str = "ApprovalDecided";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let gate = event.row_of("approval_gates", "gate_id")?.copy("state resolved_by");
         if event.text("state") != Some(GateState::Expired.name()) {
             return gate.set("resolved_actor_id", event.actor()).set("resolved_at", event.at()).keep();

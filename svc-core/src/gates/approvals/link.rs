@@ -63,12 +63,12 @@ impl LinkContent {
             plain.extend_from_slice(id.as_bytes());
         }
         plain.extend_from_slice(&expires_at.micros().to_be_bytes());
-        Ok(URL_SAFE_NO_PAD.encode(sealer.seal_for(SEALING_LABEL, &plain)?))
+        Ok(URL_SAFE_NO_PAD.encode(sealer.seal_with_label(SEALING_LABEL, &plain)?))
     }
 
     /// Opens the last path segment of a link. Returns `None` if this service did not seal it.
     pub fn open(text: &str, sealer: &Sealer) -> Option<Self> {
-        let plain = sealer.open_for(SEALING_LABEL, &URL_SAFE_NO_PAD.decode(text).ok()?)?;
+        let plain = sealer.open_with_label(SEALING_LABEL, &URL_SAFE_NO_PAD.decode(text).ok()?)?;
         let (gate, rest) = plain.split_first_chunk::<16>()?;
         let (workspace, rest) = rest.split_first_chunk::<16>()?;
         let (recipient, expires_at) = rest.split_first_chunk::<16>()?;
@@ -100,8 +100,8 @@ mod tests {
         assert_eq!(LinkContent::open(&text, &sealer).as_ref(), Some(&link));
         assert_eq!(LinkContent::open(&text, &rotated).as_ref(), Some(&link));
         assert_eq!(LinkContent::open(&text, &Sealer::new([8; 32], &[], Entropy::System)), None);
-        let short = URL_SAFE_NO_PAD.encode(sealer.seal_for(SEALING_LABEL, &[0; 55]).unwrap());
-        let other = URL_SAFE_NO_PAD.encode(sealer.seal_for("svc.other/1", &[0; 56]).unwrap());
+        let short = URL_SAFE_NO_PAD.encode(sealer.seal_with_label(SEALING_LABEL, &[0; 55]).unwrap());
+        let other = URL_SAFE_NO_PAD.encode(sealer.seal_with_label("svc.other/1", &[0; 56]).unwrap());
         for wrong in ["", "?", &text[1..], &format!("{text}A"), &short, &other] {
             assert_eq!(LinkContent::open(wrong, &sealer), None, "{wrong}");
         }

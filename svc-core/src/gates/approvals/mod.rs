@@ -34,7 +34,7 @@ use crate::identity::sessions;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUESTION_MAX, REASON_IDS_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Condition, Effect, Feature, KEEP_ROWS, Operation, Read, Records, Sample, SampleCaller, SharedState,
     UnmetRequirement, Write, changing, read, write,
@@ -171,7 +171,7 @@ struct ApprovalRequested {
 impl Event for ApprovalRequested {
     const KIND: &'static str = "ApprovalRequested";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let gate = event.row_of("approval_gates", "gate_id")?.made();
         let gate = gate.copy("blocks_close needs_person expires_at message_id");
         let gate = gate.set_to("channel_id", "$channel").set_to("thread_id", "$thread");
@@ -322,7 +322,7 @@ fn request_approval(
     let thread = visible_thread(cx, input.thread_id)?;
     let requester = VerdictAuthor::of(cx.caller())?;
     thread.check_unfinished()?;
-    let place = visibility::visible_place(cx, thread.id)?;
+    let place = visibility::visible_thread_place(cx, thread.id)?;
     place.check_not_archived()?;
     let (count,): (i64,) = cx.one(COUNT_GATES_OF_THREAD, &[&thread.id])?.unwrap_or_default();
     if count >= GATES_MAX {

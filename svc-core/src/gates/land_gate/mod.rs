@@ -25,7 +25,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::identity::members::{self, may_act};
 use crate::limits::LAND_POINTER_MAX;
 use crate::log::event::{Event, EventKind};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Answer, Condition, Feature, Read, Records, Sample, UnmetRequirement, Write, destructive, idempotent,
     read, write,
@@ -147,7 +147,7 @@ struct LandGateSet<'a> {
 impl Event for LandGateSet<'_> {
     const KIND: &'static str = "LandGateSet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let gate = event.row_of("land_gates", "$thread")?;
         let gate = if event.field("required").is_some() { gate.made().copy("required") } else { gate };
         let gate = gate.copy("pointer head_sha verdict objection").set_to("member_id", "$member");
@@ -166,7 +166,7 @@ struct LandGateRequired {
 impl Event for LandGateRequired {
     const KIND: &'static str = "LandGateRequired";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let gate = event.row_of("land_gates", "$thread")?;
         let is_new = event.field("set_lsn").is_some_and(Value::is_null);
         let gate = if is_new {
@@ -189,7 +189,7 @@ struct LandGateCleared {}
 impl Event for LandGateCleared {
     const KIND: &'static str = "LandGateCleared";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("land_gates", "$thread")?.set("required", false).keep()
     }
 }

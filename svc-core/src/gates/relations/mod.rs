@@ -27,9 +27,9 @@ use crate::coordination::workers::worked_on;
 use crate::error::{Code, Error};
 use crate::gates::verdict_rules::VerdictAuthor;
 use crate::id::{ChannelId, MemberId, MessageId, RelationId, ThreadId};
-use crate::limits::{REFUTATIONS_MAX, RELATIONS_OF_MESSAGE_MAX};
+use crate::limits::{REFUTATIONS_MAX, RELATIONS_PER_MESSAGE_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Condition, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read, write,
 };
@@ -175,10 +175,11 @@ struct MessageRelated {
 impl Event for MessageRelated {
     const KIND: &'static str = "MessageRelated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let fields = (event.field("relation_id"), event.field("from_id"), event.field("to_id"));
         let (Some(id), Some(from), Some(to)) = fields else { return Ok(()) };
-        let relation = messages::replay_made(event, id, [from, to])?.copy("kind").set("derived", false);
+        let relation =
+            messages::replay_created_relation(event, id, [from, to])?.copy("kind").set("derived", false);
         relation.set_to("made_by", "member_id").keep()
     }
 }
@@ -391,8 +392,8 @@ fn check_may_be_related(
     check_not_archived(&channels.from)?;
     check_not_archived(&channels.to)?;
     let (of_message,): (i64,) = cx.one(COUNT_RELATIONS_OF_SOURCE, &[&source.id])?.unwrap_or_default();
-    if of_message >= RELATIONS_OF_MESSAGE_MAX {
-        let most = RELATIONS_OF_MESSAGE_MAX;
+    if of_message >= RELATIONS_PER_MESSAGE_MAX {
+        let most = RELATIONS_PER_MESSAGE_MAX;
         return Err(Error::wrong_state(format!("the message has {most} relations, the maximum")));
     }
     if kind != RelationKind::Refutes {

@@ -9,7 +9,7 @@ use crate::capability::Capability::ChannelAdmin;
 use crate::error::Error;
 use crate::id::{MemberId, MessageId, RelationId};
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Caller, DestroyPermit, Write};
 
 /// A relation between two messages was removed.
@@ -30,7 +30,7 @@ pub(super) struct RelationRemoved {
 impl Event for RelationRemoved {
     const KIND: &'static str = "RelationRemoved";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("relations", "from_id relation_id")?.remove()
     }
 }

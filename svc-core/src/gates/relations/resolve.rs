@@ -14,7 +14,7 @@ use crate::id::{MemberId, MessageId, RelationId, ThreadId};
 use crate::identity::members;
 use crate::limits::REASON_IDS_MAX;
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, UnmetRequirement, Write};
 
 /// A refutation was resolved, so it no longer prevents the refuted message's thread from closing.
@@ -35,7 +35,7 @@ pub(super) struct RelationResolved {
 impl Event for RelationResolved {
     const KIND: &'static str = "RelationResolved";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let relation = event.row_of("relations", "from_id relation_id")?.set_to("resolved_by", "member_id");
         relation.set("resolved_actor_id", event.actor()).set("resolved_at", event.at()).keep()
     }

@@ -29,7 +29,7 @@ pub(crate) fn threads_to_review(cx: &Read<'_>, limit: i64) -> Result<Vec<Thread>
     let last = cx.horizon_within(THREAD_HORIZON, &[&workspace], 0, CONTEXT_SCAN_MAX)?.up_to();
     let params = caller.visibility.params();
     let params = params.and(&[&workspace, &member, &actor, &members::REVIEW_SKILL, &last, &limit]);
-    thread_row::select_first(cx, THREADS_TO_REVIEW, &params)
+    thread_row::select_first_threads(cx, THREADS_TO_REVIEW, &params)
 }
 
 /// SQL condition: member `$member` is a listed reviewer of thread `t`, or has the skill `review` (parameter

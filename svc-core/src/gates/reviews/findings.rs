@@ -15,7 +15,7 @@ use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
 use crate::identity::members;
 use crate::limits::{PAGE_SCAN_MAX, REASON_IDS_MAX};
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, UnmetRequirement, Write};
 use crate::store::{columns, named_enum};
 use crate::time::Time;
@@ -52,7 +52,7 @@ pub(super) struct FindingResolved {
 impl Event for FindingResolved {
     const KIND: &'static str = "FindingResolved";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let finding = event.row_of("findings", "finding_id")?.copy("resolution resolved_by");
         finding.set("resolved_actor_id", event.actor()).set("resolved_at", event.at()).keep()
     }

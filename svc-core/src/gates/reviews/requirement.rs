@@ -17,7 +17,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::identity::members;
 use crate::limits::{APPROVALS_MAX, REVIEWERS_MAX};
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, Write};
 use crate::page::{Cursor, Page};
 use crate::store::{columns, new_row};
@@ -34,7 +34,7 @@ pub(super) struct ReviewRequirementSet {
 impl Event for ReviewRequirementSet {
     const KIND: &'static str = "ReviewRequirementSet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let requirement = event.row_of("review_requirements", "$thread")?.made();
         requirement.copy("approvals").set("lsn", event.lsn()).keep()
     }
@@ -50,7 +50,7 @@ pub(super) struct ReviewerAdded {
 impl Event for ReviewerAdded {
     const KIND: &'static str = "ReviewerAdded";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let reviewer = event.row_of("reviewers", "$thread member_id")?.made();
         let reviewer = reviewer.set("added_by", event.subject()).set("added_at", event.at());
         reviewer.set("lsn", event.lsn()).keep()
@@ -67,7 +67,7 @@ pub(super) struct ReviewerRemoved {
 impl Event for ReviewerRemoved {
     const KIND: &'static str = "ReviewerRemoved";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("reviewers", "$thread member_id")?.remove()
     }
 }
@@ -199,7 +199,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     }
     // A worker who could choose the approvers could get its own work approved.
     check_may_lower_requirements(cx, &thread)?;
-    if !visibility::channel_visible_to(cx, thread.channel_id, member_id)? {
+    if !visibility::is_channel_visible_to(cx, thread.channel_id, member_id)? {
         return Err(Error::wrong_state(
             "the member may not see the thread's channel: add the member to it first",
         ));

@@ -20,7 +20,7 @@ use crate::gates::verdict_rules::{Objection, VerdictAuthor};
 use crate::id::{FindingId, MemberId, MessageId, ReviewId, ThreadId};
 use crate::limits::{FINDING_MAX, FINDING_PATH_MAX, FINDINGS_MAX, LINE_MAX, REVIEW_MAX, REVIEWS_MAX};
 use crate::log::event::Event;
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{SharedState, Write};
 use crate::schema::default_is;
 use crate::store::new_row;
@@ -65,7 +65,7 @@ impl SubmittedFinding {
 impl Event for ReviewSubmitted<'_> {
     const KIND: &'static str = "ReviewSubmitted";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         verdicts::replay_superseded(event)?;
         let review = event.row_of("reviews", "review_id")?.made();
         let review = review.copy("verdict objection head_sha message_id").set_to("thread_id", "$thread");
@@ -235,7 +235,7 @@ pub(super) fn submit_review(
     let thread = visible_thread(cx, input.thread_id)?;
     let judge = VerdictAuthor::of(cx.caller())?;
     thread.check_unfinished()?;
-    let place = visibility::visible_place(cx, thread.id)?;
+    let place = visibility::visible_thread_place(cx, thread.id)?;
     place.check_not_archived()?;
     let (count,): (i64,) =
         cx.one(COUNT_REVIEWS_OF_MEMBER, &[&thread.id, &judge.member, &REVIEWS_MAX])?.unwrap_or_default();

@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::gates::commit::CommitHash;
 use crate::gates::verdict_rules::{EarlierVerdict, Objection, VerdictAuthor, VerdictRules};
 use crate::id::{MemberId, MessageId, ReviewId, ThreadId};
-use crate::limits::REVIEWS_WEIGHED_MAX;
-use crate::log::replay::Replayed;
+use crate::limits::REVIEWS_READ_MAX;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, Write};
 use crate::store::{columns, named_enum};
 use crate::time::Time;
@@ -105,7 +105,7 @@ const SUPERSEDE_EARLIER_VERDICTS: &str = "
 const LAST_VERDICTS: &str = "last verdicts";
 
 /// During replay, marks the earlier verdicts of a review's authors as superseded.
-pub(super) fn replay_superseded(event: &Replayed<'_>) -> Result<()> {
+pub(super) fn replay_superseded(event: &ReplayedEvent<'_>) -> Result<()> {
     for person in [event.member(), event.actor()] {
         event.rows(LAST_VERDICTS, &[event.thread(), person], |standing| {
             let review = standing.key().last().cloned();
@@ -140,8 +140,8 @@ pub(super) fn reviews_with_objections(
     cx: &Read<'_>,
     thread: &Thread,
 ) -> Result<Vec<(ReviewRow, Option<Objection>)>> {
-    let mut given: Vec<ReviewRow> = cx.query(LAST_REVIEWS, &[&thread.id, &REVIEWS_WEIGHED_MAX])?;
-    let room = REVIEWS_WEIGHED_MAX.saturating_sub(i64::try_from(given.len()).unwrap_or(i64::MAX));
+    let mut given: Vec<ReviewRow> = cx.query(LAST_REVIEWS, &[&thread.id, &REVIEWS_READ_MAX])?;
+    let room = REVIEWS_READ_MAX.saturating_sub(i64::try_from(given.len()).unwrap_or(i64::MAX));
     if room > 0 {
         given.extend(cx.query::<ReviewRow>(SUPERSEDED_REVIEWS, &[&thread.id, &room])?);
         given.sort_by_key(|given| Reverse(given.lsn));
@@ -172,7 +172,7 @@ const SUPERSEDED_REVIEWS: &str = concat!(
 /// Reads only last verdicts, so the cost does not depend on the number of superseded reviews.
 pub(super) fn counting_approvals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<ReviewId>> {
     let given: Vec<ReviewRow> =
-        cx.query(LAST_APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_WEIGHED_MAX])?;
+        cx.query(LAST_APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_READ_MAX])?;
     if given.is_empty() {
         return Ok(Vec::new());
     }

@@ -20,8 +20,8 @@ use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::tokens::{Quotas, capability_bits, mark_listed_revoked, quota_of};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{APP_SLUG_MAX, NAME_MAX};
-use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::log::replay::Replayed;
+use crate::log::event::{CachedEntryKind, Event, EventKind, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Answer, Effect, Feature, Frame, Read, Records, Sample, Write, changing, destructive, read, write,
 };
@@ -71,7 +71,7 @@ struct AppCreated {
 impl Event for AppCreated {
     const KIND: &'static str = "AppCreated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let app = event.row_of("apps", "app_id")?.made().copy("slug name");
         let app = app.set("created_by", event.subject()).set("created_at", event.at());
         app.set("lsn", event.lsn()).keep()
@@ -98,7 +98,7 @@ struct AppInstalled {
 impl Event for AppInstalled {
     const KIND: &'static str = "AppInstalled";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let row = event.row_of("app_installations", "installation_id")?.made().copy("app_id bot_member_id");
         let row = row.set_known("capabilities", capability_bits(event, "granted_capabilities"));
         let row = row.set_known("quota", event.field("quotas").map(quota_of));
@@ -123,7 +123,7 @@ struct AppUninstalled {
 impl Event for AppUninstalled {
     const KIND: &'static str = "AppUninstalled";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let installation = event.row_of("app_installations", "installation_id")?;
         installation.set("revoked_at", event.at()).keep()?;
         mark_listed_revoked(event)
@@ -214,7 +214,7 @@ pub(crate) fn feature() -> Feature {
         .events(vec![
             EventKind::of::<AppCreated>(),
             EventKind::of::<AppInstalled>(),
-            EventKind::of::<AppUninstalled>().invalidates(Invalidates::Access),
+            EventKind::of::<AppUninstalled>().invalidates(CachedEntryKind::Access),
         ])
         .sample(app_sample(
             "app",

@@ -97,7 +97,7 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     let quotas = input.quotas;
     let installation_id = Some(installation.id);
     let mint = NewToken { label, quotas, installation_id, ..NewToken::new(&bot, wanted) };
-    let token = issue(cx, &NewToken { quotas_above: installation.quotas, ..mint })?;
+    let token = issue(cx, &NewToken { quota_ceiling: installation.quotas, ..mint })?;
     Ok(AppToken {
         id: token.id,
         secret: token.secret,
@@ -186,9 +186,9 @@ pub(super) fn request_app_token(
             .map_err(|error| error.with(OAUTH_ERROR_KEY, "temporarily_unavailable"))?;
         let expires_at = Some(cx.now().plus(Duration::from_secs(APP_TOKEN_SECS.unsigned_abs())));
         let installation_id = Some(installation.id);
-        let quotas_above = installation.quotas;
+        let quota_ceiling = installation.quotas;
         let mint =
-            NewToken { expires_at, installation_id, quotas_above, ..NewToken::new(&bot, capabilities) };
+            NewToken { expires_at, installation_id, quota_ceiling, ..NewToken::new(&bot, capabilities) };
         let token = issue(cx, &mint)?;
         let names: Vec<&str> = capabilities.iter().map(Capability::name).collect();
         Ok(AccessToken {

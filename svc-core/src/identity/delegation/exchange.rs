@@ -83,7 +83,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
         capabilities,
         expires_at: Some(expires_at),
         quotas: input.quotas,
-        quotas_above: None,
+        quota_ceiling: None,
         surface: None,
     };
     issue(cx, &mint)

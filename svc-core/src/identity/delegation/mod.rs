@@ -22,8 +22,8 @@ use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::identity::tokens::{capability_bits, mark_listed_revoked};
 use crate::identity::workspaces::OwnWorkspaceId;
-use crate::log::event::{Event, EventKind, Invalidates};
-use crate::log::replay::Replayed;
+use crate::log::event::{CachedEntryKind, Event, EventKind};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Feature, Fixture, Read, Records, Sample, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -98,7 +98,7 @@ struct DelegationGranted {
 impl Event for DelegationGranted {
     const KIND: &'static str = "DelegationGranted";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let grant = event.row_of("delegation_grants", "grant_id")?.made().copy("purpose expires_at");
         let grant = grant.set_to("subject_id", "subject").set_to("delegate_id", "delegate");
         let grant = grant.set_known("capabilities", capability_bits(event, "capabilities"));
@@ -119,7 +119,7 @@ struct DelegationRevoked {
 impl Event for DelegationRevoked {
     const KIND: &'static str = "DelegationRevoked";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("delegation_grants", "grant_id")?.set("revoked_at", event.at()).keep()?;
         mark_listed_revoked(event)
     }
@@ -203,7 +203,7 @@ pub(crate) fn feature() -> Feature {
         )
         .events(vec![
             EventKind::of::<DelegationGranted>(),
-            EventKind::of::<DelegationRevoked>().invalidates(Invalidates::Access),
+            EventKind::of::<DelegationRevoked>().invalidates(CachedEntryKind::Access),
             EventKind::of::<DelegationPolicySet>(),
         ])
         .sample(Sample::new("delegation_grant", "create_delegation_grant", grant).id_at("/grant_id"))

@@ -10,7 +10,7 @@ use crate::id::WorkspaceId;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{GRANT_CEILING_DEFAULT_DAYS, GRANT_CEILING_MAX_DAYS};
 use crate::log::event::{Event, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, Write};
 use crate::store::columns;
 use crate::text::Count;
@@ -43,7 +43,7 @@ pub(super) struct DelegationPolicySet {
 impl Event for DelegationPolicySet {
     const KIND: &'static str = "DelegationPolicySet";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("delegation_policies", "$workspace")?.made().copy("ceiling_days").keep()
     }
 }

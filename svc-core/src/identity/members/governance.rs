@@ -12,9 +12,9 @@ use super::{Member, load_member};
 use crate::capability::Capability::ChannelAdmin;
 use crate::error::{Code, Error, Result};
 use crate::id::MemberId;
-use crate::identity::authority::check_is_other;
+use crate::identity::authority::check_is_not_caller;
 use crate::log::event::{Event, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Operation, Read, Sample, Write, destructive, idempotent};
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -62,7 +62,7 @@ pub(crate) struct GovernanceSkillConferred {
 impl Event for GovernanceSkillConferred {
     const KIND: &'static str = "GovernanceSkillConferred";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("member_skills", "member_id skill")?.made().set("governance", true).keep()
     }
 }
@@ -79,7 +79,7 @@ pub(super) struct GovernanceSkillRevoked {
 impl Event for GovernanceSkillRevoked {
     const KIND: &'static str = "GovernanceSkillRevoked";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("member_skills", "member_id skill")?.remove()
     }
 }
@@ -102,7 +102,7 @@ struct ConferSkill {
 
 fn confer_skill(cx: &mut Write<'_>, input: &ConferSkill) -> Result<Member> {
     let member = load_member(cx, input.member_id)?;
-    check_is_other(cx.caller(), member.id, "grant itself a governance skill")?;
+    check_is_not_caller(cx.caller(), member.id, "grant itself a governance skill")?;
     if has_governance_skill(cx, member.id, input.skill)? {
         return Ok(member);
     }
@@ -132,7 +132,7 @@ struct RevokeSkill {
 
 fn revoke_skill(cx: &mut Write<'_>, input: &RevokeSkill) -> Result<Member> {
     let member = load_member(cx, input.member_id)?;
-    check_is_other(cx.caller(), member.id, "revoke its own governance skill")?;
+    check_is_not_caller(cx.caller(), member.id, "revoke its own governance skill")?;
     if !has_governance_skill(cx, member.id, input.skill)? {
         return Err(Error::not_found("governance skill of the member"));
     }

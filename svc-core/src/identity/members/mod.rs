@@ -27,7 +27,7 @@ use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::OwnWorkspaceId;
-use crate::log::event::{EventKind, Invalidates};
+use crate::log::event::{CachedEntryKind, EventKind};
 use crate::op::{Answer, Feature, Read, Records, TypedOperation, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::store::{columns, named_enum};
@@ -44,12 +44,12 @@ pub(crate) use people::{
 };
 pub(crate) use profile::MemberUpdated;
 pub(crate) use skills::{
-    LAND_GATE_SKILL, MemberSkillsChanged, REVIEW_SKILL, has_skill, member_has_skill, members_with_skill,
-    members_with_skills, skills_of,
+    LAND_GATE_SKILL, MemberSkillsChanged, REVIEW_SKILL, available_members_by_skill, has_skill,
+    member_has_skill, members_with_skill, skills_of,
 };
 use skills::{list_skills, set_skills};
 pub use user_name::AnyHandle;
-pub(crate) use user_name::{UserName, map_case};
+pub(crate) use user_name::{UserName, normalise_user_name};
 
 named_enum! {
     /// Whether a member is a person or an agent.
@@ -228,10 +228,10 @@ pub(crate) fn feature() -> Feature {
         .operations("members", governance::operations())
         .operations("identity", profile::operations())
         .events(vec![
-            EventKind::of::<MemberSkillsChanged>().invalidates(Invalidates::Rules),
-            EventKind::of::<GovernanceSkillConferred>().invalidates(Invalidates::Rules),
-            EventKind::of::<governance::GovernanceSkillRevoked>().invalidates(Invalidates::Rules),
-            EventKind::of::<profile::MemberUpdated>().invalidates(Invalidates::Access),
+            EventKind::of::<MemberSkillsChanged>().invalidates(CachedEntryKind::Rules),
+            EventKind::of::<GovernanceSkillConferred>().invalidates(CachedEntryKind::Rules),
+            EventKind::of::<governance::GovernanceSkillRevoked>().invalidates(CachedEntryKind::Rules),
+            EventKind::of::<profile::MemberUpdated>().invalidates(CachedEntryKind::Access),
         ])
         .sample(governance::judge_sample())
         .records(vec![

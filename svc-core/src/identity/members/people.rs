@@ -6,7 +6,7 @@
 use uuid::Uuid;
 
 use super::condition::{PeopleCondition, matches_condition, outcome_bit};
-use super::user_name::map_case;
+use super::user_name::normalise_user_name;
 use crate::error::Result;
 use crate::id::MemberId;
 use crate::op::{Read, Write};
@@ -85,7 +85,7 @@ const COUNT_PEOPLE_BY_ID_POSTGRES: &str = count_people_by_id!("= any(cast($2 as 
 
 /// Returns the person with this user name, ignoring case, or `None` if no person has the name.
 pub(crate) fn find_person_by_user_name(cx: &Read<'_>, name: &str) -> Result<Option<Person>> {
-    let Some(handle) = map_case(name) else { return Ok(None) };
+    let Some(handle) = normalise_user_name(name) else { return Ok(None) };
     cx.one(people!("and m.handle = $2"), &[&cx.caller().workspace_id, &handle])
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Code, Result};
 use crate::id::MemberId;
 use crate::limits::NAME_MAX;
 use crate::log::event::{Event, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Operation, Write, idempotent};
 use crate::text::{Patch, Text};
 
@@ -45,7 +45,7 @@ pub(crate) struct MemberUpdated {
 impl Event for MemberUpdated {
     const KIND: &'static str = "MemberUpdated";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let member = event.row_of("members", "member_id")?.copy("handle display_name");
         member.set("changed_at", event.at()).keep()
     }

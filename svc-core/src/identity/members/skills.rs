@@ -15,7 +15,7 @@ use crate::id::MemberId;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, Write};
 use crate::page::{Cursor, Page};
 use crate::store::{Engine, named_enum};
@@ -53,7 +53,7 @@ pub(crate) struct MemberSkillsChanged {
 impl Event for MemberSkillsChanged {
     const KIND: &'static str = "MemberSkillsChanged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let Some(member) = event.field("member_id") else { return Ok(()) };
         for skill in event.list("removed") {
             event.row("member_skills", [member.clone(), skill.clone()])?.remove()?;
@@ -79,7 +79,7 @@ pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String
 /// Returns, for each skill in `skills`, the members who have it and are neither deactivated nor frozen.
 ///
 /// The result contains members of the caller's workspace only.
-pub(crate) fn members_with_skills(
+pub(crate) fn available_members_by_skill(
     cx: &Read<'_>,
     skills: &[&str],
 ) -> Result<BTreeMap<String, BTreeSet<MemberId>>> {
@@ -240,7 +240,7 @@ pub(super) fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<Skil
     let at_least = horizon.0.is_some() || all >= SKILLS_COUNTED_MAX;
     let items = counted.into_iter().take(SKILLS_LISTED_MAX);
     let items = items.map(|(skill, governance, members)| SkillCount { skill, governance, members, at_least });
-    Ok(Page::after_place(items.collect(), input.cursor))
+    Ok(Page::rest_after_index(items.collect(), input.cursor))
 }
 
 const MEMBER_HORIZON: &str =

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::limits::USER_NAME_MAX;
 use crate::store::{Param, ToParam};
-use crate::text::check_not_reserved;
+use crate::text::check_handle_not_reserved;
 
 /// User name of a person, as a directory service sets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,7 +27,7 @@ impl UserName {
     /// Creates a user name from `text`, mapped to lower case. Fails if the name is invalid or reserved.
     pub fn new(text: &str) -> Result<Self, String> {
         let AnyHandle(name) = AnyHandle::new(text)?;
-        check_not_reserved(&name)?;
+        check_handle_not_reserved(&name)?;
         if has_reserved_suffix(&name) {
             return Err("names that end with @ and a word without a dot are reserved".to_owned());
         }
@@ -54,14 +54,14 @@ impl AnyHandle {
         if text.len() > USER_NAME_MAX.saturating_mul(8) {
             return Err(expected());
         }
-        let name = map_case(text).ok_or_else(expected)?;
+        let name = normalise_user_name(text).ok_or_else(expected)?;
         if name.chars().count() > USER_NAME_MAX { Err(expected()) } else { Ok(Self(name)) }
     }
 }
 
 /// Returns the name mapped to lower case, or `None` if the name is invalid. Stored names are mapped in the
 /// same way.
-pub(crate) fn map_case(text: &str) -> Option<String> {
+pub(crate) fn normalise_user_name(text: &str) -> Option<String> {
     UsernameCaseMapped::enforce(text).ok().map(Cow::into_owned).filter(|name| !name.is_empty())
 }
 

@@ -52,7 +52,7 @@ impl OidcCallback {
 /// A begun sign-in, which the server removed because the browser has returned.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TakenLogin")]
-pub struct TakenLogin {
+pub struct ReturnedLogin {
     /// Id of the workspace to sign in to.
     #[serde(skip)]
     pub workspace_id: WorkspaceId,
@@ -116,12 +116,12 @@ pub(super) fn take_login(
     cx: &mut Write<'_>,
     input: &OidcCallback,
     &workspace_id: &WorkspaceId,
-) -> Result<TakenLogin> {
+) -> Result<ReturnedLogin> {
     let secrets_sent = LoginSecretPair::from_callback(input)?;
     let (of_login, return_to) = find_live_login(cx, &secrets_sent)?;
     if of_login != workspace_id || cx.change(REMOVE_LOGIN, &[&secret_hash(&secrets_sent.state)])? != 1 {
         return Err(unknown_login_error());
     }
     let secrets = LoginSecrets::derive(cx, &secrets_sent.browser, &secrets_sent.state)?;
-    Ok(TakenLogin { workspace_id, return_to, secrets })
+    Ok(ReturnedLogin { workspace_id, return_to, secrets })
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::return_to::{BOARD_PREFIX, ReturnTo};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::identity::setup::the_workspace;
+use crate::identity::setup::find_workspace;
 use crate::limits::{EMAIL_MAX, NAME_MAX, OIDC_LOGIN_SECS, OIDC_LOGINS_MAX, OIDC_SUBJECT_MAX};
 use crate::op::{Read, Write, secret_hash};
 use crate::store::new_row;
@@ -67,7 +67,7 @@ impl OidcLogin {
 /// A begun sign-in, with secrets for a cookie and for the redirect's URL. `Debug` output redacts the secrets.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BegunLogin")]
-pub struct BegunLogin {
+pub struct PendingLogin {
     /// The `state` parameter, which the provider returns in the URL of the callback.
     #[serde(skip)]
     pub state: SecretString,
@@ -113,15 +113,15 @@ const EXCESS_DELETED_MAX: i64 = 100;
 
 /// Returns the workspace to sign in to.
 pub(super) fn login_workspace(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
-    the_workspace(cx, input.workspace_id)
+    find_workspace(cx, input.workspace_id)
 }
 
 pub(super) fn begin_login(
     cx: &mut Write<'_>,
     input: &OidcLogin,
     &workspace: &WorkspaceId,
-) -> Result<BegunLogin> {
-    the_workspace(cx, Some(workspace))?;
+) -> Result<PendingLogin> {
+    find_workspace(cx, Some(workspace))?;
     let random = || cx.entropy().bytes::<32>().map(|bytes| SecretString::from(hex::encode(bytes)));
     let state = random()?;
     let browser = random()?;
@@ -140,5 +140,5 @@ pub(super) fn begin_login(
     // A begun sign-in is not recorded in the workspace's log, and a chore removes it after it has expired.
     cx.unchanged();
     let secrets = LoginSecrets::derive(cx, &browser, &state)?;
-    Ok(BegunLogin { state, browser, secrets, lasts })
+    Ok(PendingLogin { state, browser, secrets, lasts })
 }

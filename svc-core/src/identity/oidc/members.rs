@@ -18,8 +18,8 @@ use crate::identity::enrol::{NewMember, check_not_group_handle, create_member};
 use crate::identity::members::{Member, MemberKind, load_member, member_with_handle};
 use crate::identity::sessions::{CapabilitySource, NewSession, open_session};
 use crate::limits::{NAME_MAX, OIDC_SUBJECT_MAX};
-use crate::log::event::{Event, Recorded, Subject};
-use crate::log::replay::Replayed;
+use crate::log::event::{Event, RecordedEvent, Subject};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, Surface, Write};
 use crate::store::new_row;
 use crate::text::Text;
@@ -52,7 +52,7 @@ pub(super) struct IdentityLinked {
 impl Event for IdentityLinked {
     const KIND: &'static str = "IdentityLinked";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.row_of("oidc_identities", "member_id issuer")?.made().set("linked_at", event.at()).keep()
     }
 }
@@ -242,7 +242,7 @@ fn link_identity(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -
 const UNLINK_MEMBER: &str = "delete from oidc_identities where member_id = $1";
 
 /// Deletes the links of removed people to their identities at identity providers.
-pub(super) fn unlink_removed_people(cx: &mut Write<'_>, removals: &[Recorded]) -> Result<()> {
+pub(super) fn unlink_removed_people(cx: &mut Write<'_>, removals: &[RecordedEvent]) -> Result<()> {
     let removed = removals.iter().filter_map(|event| event.subject.member_id);
     removed.into_iter().try_for_each(|member| cx.execute_any(UNLINK_MEMBER, &[&member]))
 }

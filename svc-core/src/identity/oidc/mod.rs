@@ -25,8 +25,8 @@ use crate::identity::member_ends::MemberRemoved;
 use crate::identity::sessions::{ENDED_ROWS_RETENTION, ended_rows_chore};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Effect, Feature, Frame, Records, changing, without_idempotency_keys};
-pub use callback::{OidcCallback, TakenLogin};
-pub use login::{BegunLogin, LoginSecrets, MockPerson, OidcLogin};
+pub use callback::{OidcCallback, ReturnedLogin};
+pub use login::{LoginSecrets, MockPerson, OidcLogin, PendingLogin};
 pub use members::ProviderClaims;
 pub(crate) use members::{has_signed_in, sign_in};
 
@@ -66,7 +66,7 @@ pub(crate) fn feature() -> Feature {
             Records::table("oidc_identities", "member_id issuer subject")
                 .erased_first()
                 .after("members")
-                .only_restored()
+                .exported_only_to_restore()
                 .ids("workspace_id member_id")
                 .texts("issuer subject")
                 .times("linked_at")
@@ -78,8 +78,8 @@ pub(crate) fn feature() -> Feature {
 }
 
 without_idempotency_keys! {
-    OidcLogin => BegunLogin,
-    OidcCallback => TakenLogin,
+    OidcLogin => PendingLogin,
+    OidcCallback => ReturnedLogin,
 }
 
 const ANY_EXPIRED_LOGIN: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::attributes::{Attribute, AttributeValue, PathMeaning, ResourceKind};
 use crate::error::Result;
 use crate::id::MemberId;
-use crate::identity::members::map_case;
+use crate::identity::members::normalise_user_name;
 use crate::identity::scim::Fault;
 use crate::limits::{SCIM_FILTER_DEPTH_MAX, SCIM_FILTER_MAX};
 use crate::time::Time;
@@ -337,7 +337,7 @@ fn bind_operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Resu
         }
         (Attribute::Created | Attribute::LastModified, _) => Err(unfit()),
         (Attribute::UserName, CompValue::Str(text)) => {
-            Ok(Operand::Text(map_case(text).unwrap_or_else(|| text.clone())))
+            Ok(Operand::Text(normalise_user_name(text).unwrap_or_else(|| text.clone())))
         }
         (_, CompValue::Str(text)) => Ok(Operand::Text(text.clone())),
         _ => Err(unfit()),

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::id::{GroupId, MemberId, WorkspaceId};
-use crate::log::event::Recorded;
+use crate::log::event::RecordedEvent;
 use crate::op::{Read, Write};
 use crate::store::{Engine, columns};
 use crate::time::Time;
@@ -180,7 +180,7 @@ pub(super) fn delete_group(cx: &mut Write<'_>, group: GroupId) -> Result<()> {
 }
 
 /// Removes permanently removed people from all groups.
-pub(super) fn remove_people_from_groups(cx: &mut Write<'_>, removals: &[Recorded]) -> Result<()> {
+pub(super) fn remove_people_from_groups(cx: &mut Write<'_>, removals: &[RecordedEvent]) -> Result<()> {
     let mut removed = removals.iter().filter_map(|event| event.subject.member_id);
     removed.try_for_each(|member| cx.execute_any(REMOVE_FROM_ALL_GROUPS, &[&member]))
 }

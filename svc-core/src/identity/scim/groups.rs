@@ -26,7 +26,7 @@ use crate::identity::members;
 use crate::identity::scim::Fault;
 use crate::limits::{SCIM_GROUP_MEMBERS_MAX, SCIM_GROUP_NAME_MAX, SCIM_GROUPS_MAX};
 use crate::log::event::{Event, Subject};
-use crate::log::replay::Replayed;
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, Write};
 use crate::schema::default_is;
 use crate::text::{Items, Text};
@@ -49,7 +49,7 @@ pub(super) struct GroupChanged {
 impl Event for GroupChanged {
     const KIND: &'static str = "GroupChanged";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let Some(id) = event.field("group_id") else { return Ok(()) };
         let group = event.row("scim_groups", [id.clone()])?;
         // Older events do not contain the field `created`.
@@ -78,7 +78,7 @@ pub(super) struct GroupDeleted {
 impl Event for GroupDeleted {
     const KIND: &'static str = "GroupDeleted";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         let Some(id) = event.field("group_id") else { return Ok(()) };
         event.rows("scim_group_members", std::slice::from_ref(id), |member| member.remove())?;
         event.row("scim_groups", [id.clone()])?.remove()

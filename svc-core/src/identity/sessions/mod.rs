@@ -34,7 +34,7 @@ pub(crate) use sign_in::{CapabilitySource, open_session};
 pub use sign_in::{NewSession, SignIn};
 pub(crate) use sign_out::end_member_sessions;
 use sign_out::end_session;
-pub use sign_out::{SignOut, SignedOut};
+pub use sign_out::{SignOut, SignOutResult};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -78,7 +78,7 @@ pub(crate) fn feature() -> Feature {
 
 without_idempotency_keys! {
     SignIn => NewSession,
-    SignOut => SignedOut,
+    SignOut => SignOutResult,
     MintFirstAdmin => MintedToken,
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::current_session_id;
 use crate::error::Result;
 use crate::id::{MemberId, SessionId};
-use crate::log::event::Invalidates;
+use crate::log::event::CachedEntryKind;
 use crate::op::Write;
 
 /// Ends the session that your browser is signed in to, and removes the session's cookie.
@@ -27,14 +27,14 @@ pub struct SignOut {
 /// Result of signing out: the sessions that ended.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SignedOut")]
-pub struct SignedOut {
+pub struct SignOutResult {
     /// Ids of the sessions that ended.
     pub session_ids: Vec<SessionId>,
 }
 
 const END_SESSION: &str = "update sessions set ended_at = $2 where id = $1 and ended_at is null";
 
-pub(super) fn end_session(cx: &mut Write<'_>, input: &SignOut) -> Result<SignedOut> {
+pub(super) fn end_session(cx: &mut Write<'_>, input: &SignOut) -> Result<SignOutResult> {
     let session_id = current_session_id(cx)?;
     let member_id = cx.caller().member_id()?;
     let now = cx.now();
@@ -43,11 +43,11 @@ pub(super) fn end_session(cx: &mut Write<'_>, input: &SignOut) -> Result<SignedO
         end_member_sessions(cx, member_id)?
     } else {
         cx.execute(1, END_SESSION, &[&session_id, &now])?;
-        cx.invalidate(Invalidates::Access)?;
+        cx.invalidate(CachedEntryKind::Access)?;
         vec![session_id]
     };
     cx.audit("session.delete", json!({"surface": "session", "session_ids": session_ids}))?;
-    Ok(SignedOut { session_ids })
+    Ok(SignOutResult { session_ids })
 }
 
 const LIVE_SESSIONS_OF_MEMBER: &str = "
@@ -63,6 +63,6 @@ pub(crate) fn end_member_sessions(cx: &mut Write<'_>, member_id: MemberId) -> Re
     let now = cx.now();
     let live: Vec<(SessionId,)> = cx.query(LIVE_SESSIONS_OF_MEMBER, &[&member_id, &now])?;
     cx.execute_any(END_SESSIONS_OF_MEMBER, &[&member_id, &now])?;
-    cx.invalidate(Invalidates::Access)?;
+    cx.invalidate(CachedEntryKind::Access)?;
     Ok(live.into_iter().map(|(session_id,)| session_id).collect())
 }

@@ -73,7 +73,7 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
         capabilities,
         expires_at,
         quotas: input.quotas,
-        quotas_above: None,
+        quota_ceiling: None,
         surface: None,
     };
     issue(cx, &mint)

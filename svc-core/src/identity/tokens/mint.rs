@@ -162,7 +162,7 @@ pub(crate) struct NewToken<'a> {
     /// Requested usage quotas.
     pub quotas: Option<Quotas>,
     /// Quotas that the requested ones must not exceed, in addition to the caller's.
-    pub quotas_above: Option<Quotas>,
+    pub quota_ceiling: Option<Quotas>,
     /// Surface of the request, which the audit row records if no member made the request.
     pub surface: Option<Surface>,
 }
@@ -181,7 +181,7 @@ impl NewToken<'_> {
             capabilities,
             expires_at: None,
             quotas: None,
-            quotas_above: None,
+            quota_ceiling: None,
             surface: None,
         }
     }
@@ -189,7 +189,7 @@ impl NewToken<'_> {
     /// Returns the quotas of the new token, for a caller whose own quota is `caller_quota`. Fails if the
     /// request exceeds a limit.
     fn granted_quotas(&self, caller_quota: Option<i64>) -> Result<Option<Quotas>> {
-        let ceiling = self.quotas_above.map(|quotas| quotas.requests.get());
+        let ceiling = self.quota_ceiling.map(|quotas| quotas.requests.get());
         Quotas::within(caller_quota.into_iter().chain(ceiling).min(), self.quotas)
     }
 }
@@ -249,12 +249,12 @@ pub(crate) fn issue(cx: &mut Write<'_>, new: &NewToken<'_>) -> Result<MintedToke
 
 /// Generates the secret of a token.
 pub(crate) fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
-    new_secret_of(cx, SECRET_PREFIX)
+    new_secret_with_prefix(cx, SECRET_PREFIX)
 }
 
 /// Generates a secret that begins with `prefix`. People and secret scanners recognise the kind of secret by
 /// the prefix.
-pub(crate) fn new_secret_of(cx: &Write<'_>, prefix: &str) -> Result<SecretString> {
+pub(crate) fn new_secret_with_prefix(cx: &Write<'_>, prefix: &str) -> Result<SecretString> {
     let bytes: [u8; 32] = cx.entropy().bytes()?;
     Ok(SecretString::from(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))))
 }

@@ -24,8 +24,8 @@ use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::members::load_member;
 use crate::identity::workspaces::OwnWorkspaceId;
-use crate::log::event::{Event, EventKind, Invalidates};
-use crate::log::replay::Replayed;
+use crate::log::event::{CachedEntryKind, Event, EventKind};
+use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, destructive, read, secret_shown_once_error, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -35,13 +35,13 @@ pub(crate) use attenuate::{check_derivation_limits, check_installation_token_lim
 use mint::mint_token;
 pub(crate) use mint::{
     EXPIRY, LIFETIME_MAX_SECS, NewToken, check_active, check_can_have_tokens, issue, new_secret,
-    new_secret_of, requested_capabilities, requested_expiry, require_non_empty, with_surface,
+    new_secret_with_prefix, requested_capabilities, requested_expiry, require_non_empty, with_surface,
 };
 pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;
 pub(crate) use replay::{capability_bits, mark_listed_revoked, quota_of};
 pub(crate) use revoke::{
-    RevocableToken, check_reaches_no_further, end_grant_tokens, end_installation_tokens, end_member_tokens,
+    RevocableToken, check_may_revoke_tokens_of, end_grant_tokens, end_installation_tokens, end_member_tokens,
 };
 use rotate::rotate_token;
 
@@ -158,7 +158,7 @@ struct TokenMinted {
 impl Event for TokenMinted {
     const KIND: &'static str = "TokenMinted";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         replay::replay_minted(event)
     }
 }
@@ -178,7 +178,7 @@ struct TokenRevoked {
 impl Event for TokenRevoked {
     const KIND: &'static str = "TokenRevoked";
 
-    fn replay(event: &Replayed<'_>) -> Result<()> {
+    fn replay(event: &ReplayedEvent<'_>) -> Result<()> {
         event.field("token_id").map_or(Ok(()), |token| replay::mark_revoked(event, token))
     }
 }
@@ -196,7 +196,7 @@ impl Event for TokenRotated {
     const KIND: &'static str = "TokenRotated";
 
     /// Changes no row: rotating replaces only the secret, and events never contain secrets.
-    fn replay(_: &Replayed<'_>) -> Result<()> {
+    fn replay(_: &ReplayedEvent<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -258,8 +258,8 @@ pub(crate) fn feature() -> Feature {
         )
         .events(vec![
             EventKind::of::<TokenMinted>(),
-            EventKind::of::<TokenRevoked>().invalidates(Invalidates::Access),
-            EventKind::of::<TokenRotated>().invalidates(Invalidates::Access),
+            EventKind::of::<TokenRevoked>().invalidates(CachedEntryKind::Access),
+            EventKind::of::<TokenRotated>().invalidates(CachedEntryKind::Access),
         ])
         .records(vec![
             Records::table("tokens", "id")
@@ -314,7 +314,7 @@ const TOKEN_BY_ID: &str =
     concat!("select ", token_columns!(), " from tokens t where t.id = $1 and t.workspace_id = $2");
 
 /// Fails with 404 `not-found` unless the token is in the caller's workspace.
-pub(crate) fn check_exists(cx: &Read<'_>, token_id: TokenId) -> Result<()> {
+pub(crate) fn check_token_exists(cx: &Read<'_>, token_id: TokenId) -> Result<()> {
     load_token(cx, token_id).map(|_| ())
 }
 

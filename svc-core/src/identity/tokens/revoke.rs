@@ -134,7 +134,7 @@ const LIVE_TOKENS_OF_MEMBER: &str = "
     ) live order by live.lsn";
 
 /// Fails if a live token of a member has an instance-wide capability that the caller's token lacks.
-pub(crate) fn check_reaches_no_further(cx: &Read<'_>, member_id: MemberId) -> Result<()> {
+pub(crate) fn check_may_revoke_tokens_of(cx: &Read<'_>, member_id: MemberId) -> Result<()> {
     let live: Vec<(TokenId, Capabilities)> = cx.query(LIVE_TOKENS_OF_MEMBER, &[&member_id, &cx.now()])?;
     live.iter()
         .try_for_each(|(token_id, carries)| authority::check_may_revoke(cx.caller(), *token_id, *carries))

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::{Batch, Head};
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::limits::LOCKED_WORKSPACE_WAIT;
+use crate::limits::LOCKED_WORKSPACE_WAIT_MAX;
 use crate::store::executor::LockedWorkspaces;
 use crate::store::{Conn, Row};
 
@@ -50,7 +50,7 @@ impl Batch {
         self.load_heads(conn, LOCK_FREE_HEADS, wanted)?;
         let mut missing = self.workspaces_without_head(wanted);
         if missing.len() == wanted.len() && !missing.is_empty() && if_locked == LockedWorkspaces::Wait {
-            conn.query(SET_LOCK_TIMEOUT, &[&format!("{}ms", LOCKED_WORKSPACE_WAIT.as_millis())])?;
+            conn.query(SET_LOCK_TIMEOUT, &[&format!("{}ms", LOCKED_WORKSPACE_WAIT_MAX.as_millis())])?;
             self.load_heads(conn, LOCK_HEADS, wanted)?;
             conn.defer(None, RESET_LOCK_TIMEOUT, &[])?;
             missing = self.workspaces_without_head(wanted);

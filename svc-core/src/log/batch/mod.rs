@@ -18,7 +18,7 @@ use crate::log::bus::Bus;
 use crate::log::cache::{Cache, ReaderCache};
 use crate::log::canonical;
 use crate::log::chain::Link;
-use crate::log::event::{Attribution, Event, Invalidates, Recorded, Subject};
+use crate::log::event::{Attribution, CachedEntryKind, Event, RecordedEvent, Subject};
 use crate::store::executor::{BatchState, LockedWorkspaces};
 use crate::store::{Conn, Engine, Param, ToParam};
 use crate::time::{Clock, Time};
@@ -44,7 +44,7 @@ pub(crate) struct Batch {
     /// The heads that the running job has changed, in their state before the job. `None` if the job creates
     /// the log.
     undo: Vec<(WorkspaceId, Option<Head>)>,
-    events: Vec<Recorded>,
+    events: Vec<RecordedEvent>,
     audit: Vec<AuditRow>,
     /// The numbers of events and audit rows at the beginning of the running job.
     job_start: RollbackPoint,
@@ -155,7 +155,7 @@ impl Batch {
         subject: Subject,
         attribution: &Attribution,
         event: &E,
-    ) -> Result<Recorded> {
+    ) -> Result<RecordedEvent> {
         let mut head = self.head_to_change(conn, workspace)?;
         // Times in a log never go back, although clocks may.
         let at = now.max(head.at);
@@ -169,7 +169,7 @@ impl Batch {
         };
         let payload = link.payload(attribution, event)?;
         let content_hash = sha256(payload.as_bytes());
-        let recorded = Recorded {
+        let recorded = RecordedEvent {
             workspace_id: workspace,
             lsn: link.lsn,
             kind: E::KIND,
@@ -202,7 +202,7 @@ impl Batch {
 
     /// Raises an epoch of the workspace, which invalidates the cached entries of that kind on every
     /// connection.
-    pub fn invalidate(&mut self, conn: &Conn, workspace: WorkspaceId, cached: Invalidates) -> Result<()> {
+    pub fn invalidate(&mut self, conn: &Conn, workspace: WorkspaceId, cached: CachedEntryKind) -> Result<()> {
         let mut head = self.head_to_change(conn, workspace)?;
         head.epochs.raise(cached);
         self.heads.insert(workspace, head);
@@ -211,21 +211,21 @@ impl Batch {
     }
 
     /// Returns the content hash of the event at `lsn`, or `None` if this batch has not appended that event.
-    pub fn hash_of(&self, workspace: WorkspaceId, lsn: i64) -> Option<[u8; 32]> {
+    pub fn content_hash_of(&self, workspace: WorkspaceId, lsn: i64) -> Option<[u8; 32]> {
         let mut events = self.events.iter();
         let found = events.find(|event| (event.workspace_id, event.lsn) == (workspace, lsn));
         found.map(|event| event.content_hash)
     }
 
     /// Returns the events of the running job, starting at index `from`.
-    pub fn emitted(&self, from: usize) -> Vec<Recorded> {
+    pub fn emitted(&self, from: usize) -> Vec<RecordedEvent> {
         self.events.iter().skip(self.job_start.events + from).cloned().collect()
     }
 
     /// Records that the running job has loaded an object in this channel.
     ///
     /// The first loaded object is the subject of the job.
-    pub fn loaded_in(&mut self, workspace: WorkspaceId, channel: ChannelId) {
+    pub fn record_loaded_channel(&mut self, workspace: WorkspaceId, channel: ChannelId) {
         self.first_loaded.get_or_insert((workspace, channel));
     }
 
@@ -261,14 +261,14 @@ impl BatchState for Batch {
         &mut self,
         conn: &Conn,
         workspaces: &BTreeSet<WorkspaceId>,
-        others_wrote: bool,
+        have_others_written: bool,
         if_locked: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.writable.clone_from(workspaces);
         self.named_threads.clear();
         self.takes = 0;
         self.cache.end_transaction();
-        if others_wrote {
+        if have_others_written {
             self.cache.clear();
             self.heads.clear();
         }
@@ -281,16 +281,16 @@ impl BatchState for Batch {
         }
     }
 
-    fn begin_job(&mut self) {
+    fn begin_task(&mut self) {
         self.undo.clear();
         self.first_loaded = None;
         self.discreet = false;
         self.unchanged = false;
-        self.cache.begin_job();
+        self.cache.begin_task();
         self.job_start = RollbackPoint { events: self.events.len(), audit: self.audit.len() };
     }
 
-    fn undo_job(&mut self, wrote: bool) {
+    fn undo_task(&mut self, wrote: bool) {
         // A job that was refused before it changed anything leaves the cache as it is, so later jobs of the
         // batch need not read again.
         if wrote || !self.undo.is_empty() {
@@ -316,7 +316,7 @@ impl BatchState for Batch {
             changed.into_iter().partition(|(_, head)| head.stored_lsn.is_some());
         let [stored, new] =
             [stored, new].map(|heads| heads.into_iter().map(head_columns).collect::<Vec<_>>());
-        conn.write_jointly(&WRITE_RECORDS_AND_HEADS, [&events, &audit, &stored])?;
+        conn.write_tables(&WRITE_RECORDS_AND_HEADS, [&events, &audit, &stored])?;
         conn.insert_many(&INSERT_HEADS, &new)
     }
 
@@ -364,14 +364,14 @@ mod tests {
     fn begun(conn: &Conn) -> Batch {
         migrate(conn, Time::from_micros(1)).unwrap();
         let clock = Clock::mock(Time::from_micros(5));
-        let mut batch = Batch::new(clock.clone(), Arc::new(Bus::new(&clock, crate::limits::BUS_RETRY)));
+        let mut batch = Batch::new(clock.clone(), Arc::new(Bus::new(&clock, crate::limits::BUS_RETRY_PAUSE)));
         conn.begin_write().unwrap();
         batch.begin(conn, &[HOME].into(), false, LockedWorkspaces::Wait).unwrap();
-        batch.begin_job();
+        batch.begin_task();
         batch
     }
 
-    fn emit(batch: &mut Batch, conn: &Conn, workspace: WorkspaceId) -> Result<Recorded> {
+    fn emit(batch: &mut Batch, conn: &Conn, workspace: WorkspaceId) -> Result<RecordedEvent> {
         let now = batch.now();
         let attribution = Attribution::default();
         batch.emit(conn, workspace, now, Subject::WORKSPACE, &attribution, &Probe { number: 1 })
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(lsns(&conn), [0]);
         conn.begin_write().unwrap();
         batch.begin(&conn, &[HOME].into(), false, LockedWorkspaces::Wait).unwrap();
-        batch.begin_job();
+        batch.begin_task();
         for lsn in 1..=2 {
             assert_eq!(emit(&mut batch, &conn, HOME).unwrap().lsn, lsn);
         }
@@ -410,14 +410,14 @@ mod tests {
         let new = new_workspace();
         assert!(emit(&mut batch, &conn, new).is_err(), "no task has named it");
         batch.begin(&conn, &[HOME, new].into(), false, LockedWorkspaces::Wait).unwrap();
-        batch.begin_job();
+        batch.begin_task();
         assert!(emit(&mut batch, &conn, new).is_err(), "it has no head");
         batch.begin_log(new).unwrap();
         assert_eq!(emit(&mut batch, &conn, new).unwrap().lsn, 1);
         assert!(batch.begin_log(new).is_err(), "it has one now");
-        batch.undo_job(false);
+        batch.undo_task(false);
         assert!(emit(&mut batch, &conn, new).is_err(), "that job was rolled back");
-        batch.begin_job();
+        batch.begin_task();
         batch.begin_log(new).unwrap();
         emit(&mut batch, &conn, new).unwrap();
         batch.flush(&conn).unwrap();
@@ -438,11 +438,11 @@ mod tests {
         let mut batch = begun(&conn);
         for (wrote, emitted, is_kept) in [(false, false, true), (true, false, false), (false, true, false)] {
             batch.cache.put(HOME, &crate::log::cache::SINGLE_ENTRY, Found);
-            batch.begin_job();
+            batch.begin_task();
             if emitted {
                 emit(&mut batch, &conn, HOME).unwrap();
             }
-            batch.undo_job(wrote);
+            batch.undo_task(wrote);
             let found = batch.cache.get::<Found>(HOME, &crate::log::cache::SINGLE_ENTRY);
             assert_eq!(found.is_some(), is_kept, "wrote: {wrote}, emitted: {emitted}");
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::id::{ChannelId, WorkspaceId};
-use crate::log::event::{Attribution, Recorded};
+use crate::log::event::{Attribution, RecordedEvent};
 use crate::store::{JointWrite, Param};
 use crate::time::Time;
 
@@ -66,7 +66,7 @@ pub(super) const WRITE_RECORDS_AND_HEADS: JointWrite<3> = JointWrite {
         where h.workspace_id = n.workspace_id and h.lsn = n.stored",
 };
 
-pub(super) fn event_columns(event: &Recorded) -> Vec<Param<'_>> {
+pub(super) fn event_columns(event: &RecordedEvent) -> Vec<Param<'_>> {
     let id = |id: Option<uuid::Uuid>| id.map_or(Param::Null, Param::Uuid);
     vec![
         Param::Uuid(event.workspace_id.uuid()),

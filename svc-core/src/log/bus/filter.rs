@@ -46,7 +46,7 @@ impl EventFilter {
 
     /// Restricts the filter to events that concern the waiting member.
     #[must_use]
-    pub fn about_me(self) -> Self {
+    pub fn about_waiting_member(self) -> Self {
         Self { is_for_waiting_member: true, ..self }
     }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::limits::{BUS_RETRY, BUS_WORK_MAX, SQLITE_POLL};
+use crate::limits::{BUS_RETRY_PAUSE, BUS_TASK_MAX, SQLITE_POLL_INTERVAL};
 use crate::log::event::Subject;
 use crate::log::feed::{Feed, FeedEvent, Tail};
 use crate::monitor::Monitor;
@@ -162,7 +162,7 @@ impl Bus {
     /// Records whether notifications from other servers are interrupted.
     ///
     /// When notifications resume, the bus polls immediately for the commits that it has missed.
-    pub fn set_interrupted(&self, interrupted: bool) {
+    pub fn set_notifications_interrupted(&self, interrupted: bool) {
         self.notifications_interrupted.store(interrupted, Ordering::SeqCst);
         if !interrupted {
             self.state.lock().next_poll = Monotonic::default();
@@ -171,7 +171,7 @@ impl Bus {
     }
 
     /// Returns whether notifications from other servers are interrupted.
-    pub fn is_interrupted(&self) -> bool {
+    pub fn has_interrupted_notifications(&self) -> bool {
         self.notifications_interrupted.load(Ordering::SeqCst)
     }
 
@@ -180,13 +180,13 @@ impl Bus {
     pub fn is_stuck(&self) -> bool {
         let since = self.busy_since.load(Ordering::SeqCst);
         let now = self.state.clock().monotonic().micros();
-        since > 0 && u128::from(now.saturating_sub(since)) > BUS_WORK_MAX.as_micros()
+        since > 0 && u128::from(now.saturating_sub(since)) > BUS_TASK_MAX.as_micros()
     }
 
     /// Reads new events and wakes listeners, until the bus is closed.
     pub fn serve(&self, conn: &Conn) {
         let poll = match conn.engine() {
-            Engine::Sqlite => SQLITE_POLL,
+            Engine::Sqlite => SQLITE_POLL_INTERVAL,
             Engine::Postgres => self.poll_interval,
         };
         while let Some(work) = self.wait_for_work(poll) {
@@ -201,7 +201,7 @@ impl Bus {
             if let Err(error) = done {
                 tracing::warn!(%error, cause = ?error.cause(), "the bus could not read the log");
                 let mut state = self.state.lock();
-                state.retry_at = self.state.clock().deadline(BUS_RETRY);
+                state.retry_at = self.state.clock().deadline(BUS_RETRY_PAUSE);
             }
             self.busy_since.store(0, Ordering::SeqCst);
         }
@@ -244,7 +244,7 @@ impl Bus {
     /// Finds the commits of other processes, with one statement for all watched workspaces.
     fn poll_heads(&self, conn: &Conn, watched: &[WorkspaceId]) -> Result<()> {
         // Nothing has changed unless another process wrote to the file.
-        if conn.engine() == Engine::Sqlite && !conn.others_wrote().unwrap_or(true) {
+        if conn.engine() == Engine::Sqlite && !conn.have_others_written().unwrap_or(true) {
             let tails = watched.iter().filter_map(|workspace| self.feed.tail(*workspace));
             tails.for_each(|tail| tail.mark_head_current(self.state.clock()));
             return Ok(());
@@ -425,7 +425,7 @@ mod tests {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
-            let writer = opener.first_connection(OpenMode::Create).unwrap();
+            let writer = opener.open_first_connection(OpenMode::Create).unwrap();
             writer
                 .batch(
                     "create table heads (workspace_id blob primary key, lsn bigint, epoch bigint default 0);
@@ -434,7 +434,7 @@ mod tests {
                 )
                 .unwrap();
             let clock = Clock::mock(Time::from_micros(0));
-            let bus = Arc::new(Bus::new(&clock, BUS_RETRY));
+            let bus = Arc::new(Bus::new(&clock, BUS_RETRY_PAUSE));
             let serving = Arc::clone(&bus);
             let conn = opener.reader().unwrap();
             let thread = Some(std::thread::spawn(move || serving.serve(&conn)));
@@ -506,7 +506,7 @@ mod tests {
             if lsn == 100 {
                 fixture.append(HERE, 1, "Quiet");
             }
-            fixture.clock.advance(SQLITE_POLL / 10);
+            fixture.clock.advance(SQLITE_POLL_INTERVAL / 10);
         }
         assert_eq!(quiet.try_recv(), Ok(1), "it was polled although the bus was never idle for that long");
     }
@@ -536,10 +536,10 @@ mod tests {
         let fixture = Fixture::new();
         let received = fixture.listen(HERE, 1, 0, "Any");
         fixture.append(HERE, 1, "Any");
-        fixture.bus.set_interrupted(false);
+        fixture.bus.set_notifications_interrupted(false);
         assert_eq!(received.recv().unwrap(), 1);
         fixture.append(HERE, 2, "Any");
-        fixture.clock.advance(SQLITE_POLL);
+        fixture.clock.advance(SQLITE_POLL_INTERVAL);
         assert_eq!(received.recv().unwrap(), 2);
     }
 
@@ -555,13 +555,13 @@ mod tests {
         });
         fixture.bus.listen(HERE, 1, 0, EventFilter::on(["Any"]), wake);
         fixture.wait_until_idle();
-        fixture.clock.advance(BUS_WORK_MAX * 2);
+        fixture.clock.advance(BUS_TASK_MAX * 2);
         assert!(!fixture.bus.is_stuck(), "it is idle");
         fixture.append(HERE, 1, "Any");
         fixture.bus.announce(HERE, 1);
         entering.recv().unwrap();
         assert!(!fixture.bus.is_stuck());
-        fixture.clock.advance(BUS_WORK_MAX + Duration::from_secs(1));
+        fixture.clock.advance(BUS_TASK_MAX + Duration::from_secs(1));
         assert!(fixture.bus.is_stuck());
         drop(release);
         let received = fixture.listen(HERE, 2, 1, "Any");

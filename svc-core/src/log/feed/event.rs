@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::Result;
 use crate::error::Error;
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::event::{Subject, type_name};
 use crate::log::verify::EventFields;
@@ -121,7 +121,7 @@ impl FeedEvent {
     }
 
     /// Returns the full frame with `message` added.
-    pub fn frame_with(&self, message: &impl Serialize) -> Result<FrameBytes> {
+    pub fn frame_with_message(&self, message: &impl Serialize) -> Result<FrameBytes> {
         let frame = self.frame(FrameForm::Full)?;
         let message = serde_json::to_vec(message).map_err(Error::internal)?;
         let open = frame.strip_suffix(b"}").unwrap_or(&frame);
@@ -135,8 +135,8 @@ impl FeedEvent {
         let frame = WireEvent {
             id: self.lsn,
             lsn: self.lsn,
-            prev_hash: hash_text(&self.prev_hash),
-            content_hash: hash_text(&self.content_hash),
+            prev_hash: format_hash(&self.prev_hash),
+            content_hash: format_hash(&self.content_hash),
             kind: &self.kind,
             type_name: type_name(&self.kind),
             place: (form == FrameForm::Lean).then(|| self.subject.into()),
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((&full["payload"], &full["attribution"]), (&payload, &payload["attribution"]));
         let lean = decoded(event.frame(FrameForm::Lean).unwrap());
         assert_eq!((lean.get("payload"), &lean["attribution"]), (None, &payload["attribution"]));
-        let spoken = decoded(event.frame_with(&json!({"body": "hi"})).unwrap());
+        let spoken = decoded(event.frame_with_message(&json!({"body": "hi"})).unwrap());
         assert_eq!((&spoken["payload"], &spoken["message"]["body"]), (&payload, &json!("hi")));
         assert!(Arc::ptr_eq(&event.frame(FrameForm::Full).unwrap(), &event.frame(FrameForm::Full).unwrap()));
     }

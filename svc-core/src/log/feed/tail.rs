@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 use super::event::FeedEvent;
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::limits::{FEED_BYTES_MAX, FEED_READ_BYTES, FEED_READ_ROWS, FEED_RING_BYTES, FEED_RING_EVENTS};
+use crate::limits::{
+    FEED_BYTES_MAX, FEED_READ_BYTES, FEED_READ_EVENTS_MAX, FEED_TAIL_BYTES_MAX, FEED_TAIL_EVENTS_MAX,
+};
 use crate::log::verify::{Break, ChainCursor, ReadBounds};
 use crate::store::{Conn, Engine};
 use crate::sync::lock;
@@ -149,7 +151,8 @@ impl Tail {
             self.record_head(lsn, epoch, clock);
             return Ok(false);
         }
-        let bounds = ReadBounds { up_to: lsn, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young: None };
+        let bounds =
+            ReadBounds { up_to: lsn, rows: FEED_READ_EVENTS_MAX, bytes: FEED_READ_BYTES, young: None };
         let mut events = Vec::new();
         let read = cursor.read(conn, bounds, |lsn, row| {
             events.push(Arc::new(FeedEvent::of(lsn, row)));
@@ -196,8 +199,8 @@ impl Tail {
             self.total_bytes.fetch_add(event.weight(), Ordering::Relaxed);
             state.ring.push_back(event);
         }
-        while state.ring.len() > FEED_RING_EVENTS
-            || state.bytes > FEED_RING_BYTES
+        while state.ring.len() > FEED_TAIL_EVENTS_MAX
+            || state.bytes > FEED_TAIL_BYTES_MAX
             || self.total_bytes.load(Ordering::Relaxed) > FEED_BYTES_MAX
         {
             if state.ring.is_empty() {

@@ -54,13 +54,13 @@ fn walk_and_sign(
     }
     let end = verification.walk.verifier.tree.and_then(|tree| tree.size_and_root());
     let (size, root) = end.ok_or_else(|| Error::internal("a log was walked without its tree"))?;
-    let checkpoint = checkpoint_of(workspace_id, size, root);
+    let checkpoint = log_checkpoint(workspace_id, size, root);
     let note = checkpoint.sign(signer);
     Ok(SignedCheckpoint { workspace_id, checkpoint, note })
 }
 
 /// Returns the checkpoint of a workspace's log with this size and Merkle root.
-pub(crate) fn checkpoint_of(workspace_id: WorkspaceId, size: u64, root: [u8; 32]) -> Checkpoint {
+pub(crate) fn log_checkpoint(workspace_id: WorkspaceId, size: u64, root: [u8; 32]) -> Checkpoint {
     Checkpoint { origin: format!("{LOG_NAME_PREFIX}{workspace_id}"), size, root }
 }
 

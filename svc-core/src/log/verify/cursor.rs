@@ -12,7 +12,7 @@ use super::{Break, Defect};
 use crate::Result;
 use crate::hash::sha256;
 use crate::id::WorkspaceId;
-use crate::limits::CLOCK_STEP_MIN;
+use crate::limits::CLOCK_STEP_IMMEDIATE_MAX;
 use crate::time::Time;
 
 /// A position in a log up to which a reader has verified the log.
@@ -49,7 +49,7 @@ pub(crate) struct RecentTimes {
 impl RecentTimes {
     /// Returns the range of times of events that are younger than `min_age` at the time `now`.
     pub fn than(min_age: Duration, now: Time) -> Self {
-        Self { after: now.before(min_age), up_to: now.plus(CLOCK_STEP_MIN) }
+        Self { after: now.before(min_age), up_to: now.plus(CLOCK_STEP_IMMEDIATE_MAX) }
     }
 
     /// Returns whether an event with the time `at` is too recent.
@@ -99,7 +99,7 @@ impl ChainCursor {
     /// event.
     ///
     /// `each` has to check this with [`check_content_hash`].
-    pub fn read_unhashed(
+    pub fn read_without_hashing(
         &mut self,
         source: &impl Source,
         bounds: ReadBounds,

@@ -65,7 +65,7 @@ fn verify_logs(
 pub(crate) fn open_for_audit(database: &Database) -> Result<(Opener, Conn)> {
     let opener = Opener::for_audit(database)?;
     let conn = opener.auditor()?;
-    if Schema::read(&conn)?.exists() { Ok((opener, conn)) } else { Err(migrate::not_set_up()) }
+    if Schema::read(&conn)?.exists() { Ok((opener, conn)) } else { Err(migrate::not_set_up_error()) }
 }
 
 /// Returns the workspace `requested`, or the only workspace if `requested` is `None`.
@@ -324,7 +324,7 @@ mod tests {
     use super::super::super::probe::{probe, record};
     use super::super::ExpectedFound;
     use super::*;
-    use crate::hash::hash_text;
+    use crate::hash::format_hash;
     use crate::log::floor::EventsPruned;
     use crate::store::OpenMode;
     use crate::time::Time;
@@ -346,8 +346,8 @@ mod tests {
             links.push(prev_hash);
             let pruned = EventsPruned {
                 floor,
-                prev_hash: hash_text(&links[usize::try_from(floor - 1).unwrap().min(links.len() - 1)]),
-                frontier: vec![hash_text(&[3; 32]); usize::try_from((floor - 1).count_ones()).unwrap()],
+                prev_hash: format_hash(&links[usize::try_from(floor - 1).unwrap().min(links.len() - 1)]),
+                frontier: vec![format_hash(&[3; 32]); usize::try_from((floor - 1).count_ones()).unwrap()],
                 before: Time::from_micros(1),
             };
             let event = match lsn == pruned_at {
@@ -370,7 +370,7 @@ mod tests {
     fn database() -> (tempfile::TempDir, Opener, Conn) {
         let folder = tempfile::tempdir().unwrap();
         let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
-        let conn = opener.first_connection(OpenMode::Create).unwrap();
+        let conn = opener.open_first_connection(OpenMode::Create).unwrap();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
         (folder, opener, conn)
     }

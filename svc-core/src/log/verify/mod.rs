@@ -32,7 +32,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::hash::parse_hash;
 use crate::id::WorkspaceId;
-pub(crate) use checkpoint::checkpoint_of;
+pub(crate) use checkpoint::log_checkpoint;
 pub use checkpoint::{SignedCheckpoint, sign_checkpoint, verify_checkpoint};
 pub(crate) use cursor::{ChainCursor, ReadBounds, RecentTimes, check_content_hash};
 pub(crate) use database::open_for_audit;

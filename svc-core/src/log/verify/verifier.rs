@@ -7,7 +7,7 @@ use super::rows::{EventFields, EventRow, HeadRow};
 use super::tree::TreeWalk;
 use super::{Break, ChainHead, ChainReport, Defect, ExpectedFound, ExpectedHead};
 use crate::Result;
-use crate::hash::{hash_text, sha256};
+use crate::hash::{format_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::chain::{Link, genesis};
 use crate::log::event::{Event, TYPE_PREFIX, TYPE_SUFFIX};
@@ -215,7 +215,7 @@ impl Verifier {
             valid: broken.is_none(),
             events: self.events,
             floor: self.floor,
-            head: ChainHead { lsn: self.lsn, hash: hash_text(&self.hash) },
+            head: ChainHead { lsn: self.lsn, hash: format_hash(&self.hash) },
             broken,
         }
     }
@@ -239,7 +239,7 @@ mod tests {
     use super::super::rows::Head;
     use super::*;
     use crate::id::{ChannelId, MemberId, ThreadId};
-    use crate::log::event::Recorded;
+    use crate::log::event::RecordedEvent;
     use crate::log::event::Subject;
     use crate::log::floor::PruneReason;
     use crate::log::probe::{log_of_probes, probe, record};
@@ -274,9 +274,9 @@ mod tests {
         }
     }
 
-    impl From<Recorded> for Stored {
-        fn from(event: Recorded) -> Self {
-            let Recorded { lsn, kind, at, subject, prev_hash, content_hash, payload, .. } = event;
+    impl From<RecordedEvent> for Stored {
+        fn from(event: RecordedEvent) -> Self {
+            let RecordedEvent { lsn, kind, at, subject, prev_hash, content_hash, payload, .. } = event;
             let kind = kind.to_owned();
             Self { lsn: Some(lsn), readable: true, kind, at, subject, prev_hash, content_hash, payload }
         }

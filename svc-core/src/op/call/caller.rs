@@ -10,7 +10,7 @@ use crate::id::{
     ChannelId, GrantId, InstallationId, MemberId, SessionId, ShareTicketId, TokenId, WorkspaceId,
 };
 use crate::log::cache::{Cached, Lifetime};
-use crate::log::event::{Attribution, Invalidates};
+use crate::log::event::{Attribution, CachedEntryKind};
 use crate::store::ToParam;
 use crate::time::Time;
 
@@ -152,7 +152,7 @@ pub struct Caller {
 }
 
 impl Cached for Caller {
-    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
+    const LIFETIME: Lifetime = Lifetime::Epoch(CachedEntryKind::Access);
 }
 
 impl Caller {
@@ -283,11 +283,11 @@ impl Caller {
     /// operation that does not accept tickets. Otherwise fails with 403 `missing-capability`.
     pub(crate) fn check_right(&self, needs: Needs) -> Result<()> {
         let is_foreign = matches!(self.via, CredentialKind::Ticket(_)) && !needs.names(Right::Ticket);
-        if needs == Needs::Nothing || (needs.satisfied_by(self.rights()) && !is_foreign) {
+        if needs == Needs::Nothing || (needs.is_satisfied_by(self.rights()) && !is_foreign) {
             return Ok(());
         }
         let needed = needs.expression();
-        if is_foreign || !needs.names_a_capability() {
+        if is_foreign || !needs.is_satisfied_by_a_capability() {
             return Err(unauthenticated("the request needs a credential of another kind"));
         }
         Err(Error::new(Code::MissingCapability, format!("the operation needs the capability {needed}"))

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::error::Error;
 use crate::schema::{LISTED_BY, SAMPLE, allowed_values};
-use crate::text::{echo, nearest, shortened, without_secrets};
+use crate::text::{echo, nearest, redact_secrets, shortened};
 use crate::time::Time;
 
 /// Maximum number of faults that one error lists.
@@ -34,8 +34,8 @@ pub(super) struct Fault {
 impl Fault {
     pub fn new(field: &str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            field: without_secrets(echo(field).into_owned().into()).into_owned(),
-            detail: without_secrets(shortened(detail.into())).into_owned(),
+            field: redact_secrets(echo(field).into_owned().into()).into_owned(),
+            detail: redact_secrets(shortened(detail.into())).into_owned(),
         }
     }
 

@@ -96,7 +96,7 @@ impl Caller {
         let unknown = || unauthenticated("the workspace that is open to all does not exist");
         let (workspace_id, charged_to) =
             find_row(conn, LIVE_WORKSPACE, &[&workspace])?.ok_or_else(unknown)?;
-        let capabilities = Capabilities::of_anonymous();
+        let capabilities = Capabilities::for_anonymous();
         Ok(Self {
             workspace_id,
             charged_to,

@@ -78,12 +78,12 @@ impl Operation {
 
     /// Returns the maximum bytes of an uncut answer according to its schema, or `usize::MAX` if the schema
     /// sets no limit.
-    pub fn longest_answer(&self) -> usize {
+    pub fn max_uncut_answer_bytes(&self) -> usize {
         cut_notes::max_bytes("", &self.full_schema())
     }
 
     /// Returns the maximum bytes of an answer after every possible cut.
-    pub fn shortest_answer(&self) -> usize {
+    pub fn max_cut_answer_bytes(&self) -> usize {
         cut_notes::max_bytes_after_cuts(&self.full_schema())
     }
 

@@ -86,7 +86,7 @@ impl HeldLeases {
             return Ok(());
         }
         let holder = self.holder;
-        dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, move |cx| {
+        dispatch.change_as_instance(WorkspaceId::INSTANCE, Surface::System, move |cx| {
             cx.execute_any(RELEASE_LEASES, &[&holder])
         })
     }
@@ -160,12 +160,14 @@ impl<'a> ChoreRound<'a> {
         let holder = self.leases.holder;
         let began = self.clock().monotonic();
         let run = move |cx: &mut Write<'_>| take_lease_of(cx, name, lease, holder);
-        let taken = self.dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, run)?;
+        let taken = self.dispatch.change_as_instance(WorkspaceId::INSTANCE, Surface::System, run)?;
         match taken {
             LeaseAttempt::Acquired => {
-                drop(lock(&self.leases.expiry_by_chore).insert(name, began.plus(lease)))
+                lock(&self.leases.expiry_by_chore).insert(name, began.plus(lease));
             }
-            LeaseAttempt::Busy(_) => drop(lock(&self.leases.expiry_by_chore).remove(name)),
+            LeaseAttempt::Busy(_) => {
+                lock(&self.leases.expiry_by_chore).remove(name);
+            }
         }
         Ok(taken)
     }
@@ -188,7 +190,7 @@ impl ChoreLease<'_, '_> {
         mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.renew()?;
-        self.round.dispatch.as_instance(workspace, Surface::System, move |cx| {
+        self.round.dispatch.change_as_instance(workspace, Surface::System, move |cx| {
             check_workspace_live(cx, workspace)?;
             run(cx)
         })

@@ -29,7 +29,7 @@ impl Effect {
     }
 
     /// Returns whether calls of the operation change no data.
-    pub fn changes_nothing(self) -> bool {
+    pub fn is_read_only(self) -> bool {
         matches!(self, Self::Read | Self::Wait)
     }
 }

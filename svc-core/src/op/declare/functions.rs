@@ -22,7 +22,7 @@ use crate::op::declare::operation::{InputFile, Operation, OperationKey};
 use crate::op::declare::typed_operation::TypedOperation;
 use crate::op::run::context::{Read, Write};
 use crate::op::run::settings::SharedState;
-use crate::spool::{CompleteSpool, FILE_FIELD, FileContent, TakesFile};
+use crate::spool::{CompleteSpool, FILE_FIELD, FileContent, HasUpload};
 use crate::time::Time;
 
 /// Declares an operation that reads data, with one function.
@@ -98,7 +98,7 @@ pub fn changing<I: InputType, O: 'static>(
 
 /// An unfinished declaration of an operation: its effect, and the steps before its function.
 ///
-/// `P` is the value that the steps prepare for the function: nothing, or an [`ExtraValue`].
+/// `P` is the value that the steps prepare for the function: nothing, or an `ExtraValue`.
 #[must_use = "the function is missing"]
 pub struct Builder<E, I, O, P> {
     key: OperationKey,
@@ -154,7 +154,7 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
         prepare: fn(&I, &CompleteSpool, &SharedState, Time) -> Result<P>,
     ) -> Builder<E, I, O, ExtraValue<P>>
     where
-        I: TakesFile,
+        I: HasUpload,
     {
         self.file = Some(I::file);
         self.with_preparation(move |input, shared, now| {

@@ -40,7 +40,7 @@ pub enum CheckMethod {
     /// A check within this process, without the database.
     InProcess(ProcessCheck),
     /// The component always counts as working, but this process may report a remark about the component.
-    Remarkable(ProcessCheck),
+    RemarkOnly(ProcessCheck),
 }
 
 /// The current number of items in a component, and the maximum.

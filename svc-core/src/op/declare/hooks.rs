@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::id::{MemberId, MessageId, ThreadId};
-use crate::log::event::Recorded;
+use crate::log::event::RecordedEvent;
 use crate::op::call::caller::Surface;
 use crate::op::declare::operation::Operation;
 use crate::op::run::context::{Read, Write};
@@ -45,7 +45,7 @@ pub type Guard = fn(&Read<'_>, &Operation, &GuardedCall) -> Result<()>;
 ///
 /// The function receives the events of certain kinds and of one workspace, in log order, and changes that
 /// workspace. The projectors also process the events that the function emits.
-pub type ProjectEvents = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
+pub type ProjectEvents = fn(&mut Write<'_>, &[RecordedEvent]) -> Result<()>;
 
 /// A projector, with the kinds of events that it processes.
 pub(in crate::op) struct Projector {
@@ -61,7 +61,7 @@ impl Write<'_> {
     /// Ends some of the objects, such as claims, that a deactivated member still holds. Returns whether more
     /// may remain.
     pub(crate) fn end_some(&mut self, member: MemberId) -> Result<bool> {
-        self.table().ends_some().map_or(Ok(false), |end_some| end_some(self, member))
+        self.table().end_held_objects().map_or(Ok(false), |end_some| end_some(self, member))
     }
 }
 
@@ -119,9 +119,10 @@ pub(in crate::op) fn run_projectors(cx: &mut Write<'_>) -> Result<()> {
         for (workspace, projector) in
             workspaces.iter().flat_map(|workspace| table.projectors().map(move |each| (*workspace, each)))
         {
-            let followed =
-                |event: &&Recorded| event.workspace_id == workspace && projector.kinds.contains(&event.kind);
-            let followed: Vec<Recorded> = events.iter().filter(followed).cloned().collect();
+            let followed = |event: &&RecordedEvent| {
+                event.workspace_id == workspace && projector.kinds.contains(&event.kind)
+            };
+            let followed: Vec<RecordedEvent> = events.iter().filter(followed).cloned().collect();
             if !followed.is_empty() {
                 cx.in_workspace(workspace, |cx| (projector.run)(cx, &followed))?;
             }

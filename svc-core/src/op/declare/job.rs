@@ -189,7 +189,7 @@ pub struct WriteNeeds {
     pub claims_next_thread: bool,
     /// Error code if the instance already has a row with an id that the change inserts. Default: a failure of
     /// the service.
-    pub if_present: Option<Code>,
+    pub id_conflict_code: Option<Code>,
 }
 
 impl WriteNeeds {

@@ -369,7 +369,7 @@ impl Operation {
         match self.access().needs {
             Needs::Nothing => true,
             Needs::AnyCredential => false,
-            Needs::OneOf(_) => self.effect().changes_nothing(),
+            Needs::OneOf(_) => self.effect().is_read_only(),
         }
     }
 

@@ -191,7 +191,7 @@ impl Records {
 
     /// Declares the column that contains the workspace's id.
     #[must_use]
-    pub fn by_workspace_in(mut self, column: &'static str) -> Self {
+    pub fn with_workspace_column(mut self, column: &'static str) -> Self {
         self.scope = Scope::WorkspaceColumn(column);
         self
     }
@@ -205,7 +205,7 @@ impl Records {
 
     /// Declares that the rows are included when a workspace is restored, but not when it is copied.
     #[must_use]
-    pub fn only_restored(mut self) -> Self {
+    pub fn exported_only_to_restore(mut self) -> Self {
         self.export_destination = ExportDestination::WhereRestored;
         self
     }
@@ -433,7 +433,7 @@ impl Records {
     }
 
     /// Returns the statement that removes all rows of the workspace `$1`.
-    pub(crate) fn remove_all(&self) -> &'static str {
+    pub(crate) fn remove_all_statement(&self) -> &'static str {
         interned(format!("delete from {} as t where {}", self.table, self.condition()))
     }
 
@@ -546,7 +546,7 @@ mod tests {
         let remove = "delete from a where workspace_id = $1 and (lsn) in \
                       (select lsn from a where workspace_id = $1 limit $2)";
         assert_eq!(own.removal(), Removal::Own { remove });
-        assert_eq!(own.remove_all(), "delete from a as t where t.workspace_id = $1");
+        assert_eq!(own.remove_all_statement(), "delete from a as t where t.workspace_id = $1");
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub struct Feature {
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
     cleaners: Vec<MessageCleaner>,
-    ends_some: Option<EndHeldObjects>,
-    keeps_online: Option<KeepMembersOnline>,
+    end_held_objects: Option<EndHeldObjects>,
+    keep_members_online: Option<KeepMembersOnline>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
     health_checks: Vec<HealthCheck>,
@@ -114,15 +114,15 @@ impl Feature {
 
     /// Sets the function that ends some of the objects that a deactivated member still holds.
     #[must_use]
-    pub(crate) fn ends_some(mut self, run: EndHeldObjects) -> Self {
-        self.ends_some = Some(run);
+    pub(crate) fn end_held_objects(mut self, run: EndHeldObjects) -> Self {
+        self.end_held_objects = Some(run);
         self
     }
 
     /// Sets the function that marks members connected to this process as online.
     #[must_use]
-    pub(crate) fn keeps_online(mut self, run: KeepMembersOnline) -> Self {
-        self.keeps_online = Some(run);
+    pub(crate) fn keep_members_online(mut self, run: KeepMembersOnline) -> Self {
+        self.keep_members_online = Some(run);
         self
     }
 
@@ -162,8 +162,8 @@ pub struct Table {
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
     cleaners: Vec<MessageCleaner>,
-    ends_some: Option<EndHeldObjects>,
-    keeps_online: Option<KeepMembersOnline>,
+    end_held_objects: Option<EndHeldObjects>,
+    keep_members_online: Option<KeepMembersOnline>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
     health_checks: Vec<HealthCheck>,
@@ -183,8 +183,8 @@ impl Table {
             projectors: Vec::new(),
             conditions: Vec::new(),
             cleaners: Vec::new(),
-            ends_some: None,
-            keeps_online: None,
+            end_held_objects: None,
+            keep_members_online: None,
             chores: Vec::new(),
             samples: Vec::new(),
             health_checks: Vec::new(),
@@ -196,8 +196,8 @@ impl Table {
             table.projectors.extend(feature.projectors);
             table.conditions.extend(feature.conditions);
             table.cleaners.extend(feature.cleaners);
-            table.ends_some = table.ends_some.or(feature.ends_some);
-            table.keeps_online = table.keeps_online.or(feature.keeps_online);
+            table.end_held_objects = table.end_held_objects.or(feature.end_held_objects);
+            table.keep_members_online = table.keep_members_online.or(feature.keep_members_online);
             table.chores.extend(feature.chores);
             table.samples.extend(feature.samples);
             table.health_checks.extend(feature.health_checks);
@@ -369,13 +369,13 @@ impl Table {
     }
 
     /// Returns the function that ends some of the objects that a deactivated member still holds.
-    pub(in crate::op) fn ends_some(&self) -> Option<EndHeldObjects> {
-        self.ends_some
+    pub(in crate::op) fn end_held_objects(&self) -> Option<EndHeldObjects> {
+        self.end_held_objects
     }
 
     /// Returns the function that marks members connected to this process as online.
-    pub(in crate::op) fn keeps_online(&self) -> Option<KeepMembersOnline> {
-        self.keeps_online
+    pub(in crate::op) fn keep_members_online(&self) -> Option<KeepMembersOnline> {
+        self.keep_members_online
     }
 
     /// Returns the tables whose rows refer to messages.

@@ -361,7 +361,7 @@ impl Call {
             let cause = error.cause();
             tracing::warn!(operation, %workspace, ?cause, "a read has used up its budget");
         }
-        let error = error.seen_at(self.lsn());
+        let error = error.with_log_position(self.lsn());
         // A rate-limited request is not recorded, because a record costs more than the request.
         if error.code() == Code::RateLimited {
             return done(error);

@@ -16,7 +16,7 @@ use crate::entropy::Entropy;
 use crate::id::{ChannelId, Id, ThreadId, WorkspaceId};
 use crate::log::batch::{AuditEntry, Batch, ImportedHead};
 use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
-use crate::log::event::{Event, Invalidates, Recorded, Subject};
+use crate::log::event::{CachedEntryKind, Event, RecordedEvent, Subject};
 use crate::log::seal::Sealer;
 use crate::op::call::caller::{Caller, CredentialKind};
 use crate::op::call::credential::SessionKey;
@@ -25,7 +25,7 @@ use crate::op::declare::hooks::Condition;
 use crate::op::declare::records::Records;
 use crate::op::declare::table::Table;
 use crate::op::run::settings::{Settings, SharedState};
-use crate::page::{PageRows, ScanHorizon, ends_now};
+use crate::page::{PageRows, ScanHorizon, must_end_page};
 use crate::store::executor::Reader;
 use crate::store::{Conn, Engine, FromRow, NewRow, Scan, ToParam, Visitor};
 use crate::time::Time;
@@ -120,14 +120,14 @@ impl<'a> Read<'a> {
     }
 
     /// Runs a statement and returns its first rows, as many as fit in a page, for a response without pages.
-    pub fn first_rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
+    pub fn query_first_page<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
         let mut rows = self.conn.query_within(limits::PAGE_BYTES, sql, params)?;
         rows.iter_mut().map(T::from_row).collect()
     }
 
     /// Returns whether the current page must end here, because the budget of the read is used up.
-    pub(crate) fn page_ends(&self) -> bool {
-        self.conn.budget().is_some_and(ends_now)
+    pub(crate) fn must_end_page(&self) -> bool {
+        self.conn.budget().is_some_and(must_end_page)
     }
 
     /// Calls `each` for every row of a statement, without copying the row, until `each` breaks.
@@ -205,10 +205,10 @@ impl<'a> Read<'a> {
 
     /// Returns the hash of an event at position `lsn` of the caller's workspace, if this transaction has
     /// emitted it.
-    pub(crate) fn hash_of_new(&self, lsn: i64) -> Option<[u8; 32]> {
+    pub(crate) fn hash_of_emitted_event(&self, lsn: i64) -> Option<[u8; 32]> {
         match &self.cache {
             CacheRef::Reader(_) => None,
-            CacheRef::Writer(batch) => batch.borrow().hash_of(self.caller.workspace_id, lsn),
+            CacheRef::Writer(batch) => batch.borrow().content_hash_of(self.caller.workspace_id, lsn),
         }
     }
 
@@ -282,10 +282,10 @@ impl<'a> Read<'a> {
     ///
     /// The channel of the first object that a change loads is recorded in the change's audit row. If any
     /// object is in a direct message, the audit row contains neither a channel nor ids.
-    pub(crate) fn loaded_in(&self, channel: ChannelId, is_dm: bool) {
+    pub(crate) fn record_loaded_channel(&self, channel: ChannelId, is_dm: bool) {
         if let CacheRef::Writer(batch) = &self.cache {
             let mut batch = batch.borrow_mut();
-            batch.loaded_in(self.caller.workspace_id, channel);
+            batch.record_loaded_channel(self.caller.workspace_id, channel);
             batch.discreet |= is_dm;
         }
     }
@@ -411,7 +411,7 @@ impl<'a> Write<'a> {
 
     /// Appends an event to the log of the caller's workspace. The position and the hash of the event are
     /// assigned immediately.
-    pub fn emit<E: Event>(&mut self, subject: Subject, event: &E) -> Result<Recorded> {
+    pub fn emit<E: Event>(&mut self, subject: Subject, event: &E) -> Result<RecordedEvent> {
         self.emit_in(self.caller.workspace_id, subject, event)
     }
 
@@ -423,7 +423,7 @@ impl<'a> Write<'a> {
         workspace: WorkspaceId,
         subject: Subject,
         event: &E,
-    ) -> Result<Recorded> {
+    ) -> Result<RecordedEvent> {
         let kind = self.table().event(E::KIND);
         let kind = kind
             .ok_or_else(|| Error::internal(format!("no feature declares the kind of event {}", E::KIND)))?;
@@ -440,7 +440,7 @@ impl<'a> Write<'a> {
     ///
     /// Events invalidate data by their kind. This function is for objects that end without an event, such as
     /// a session.
-    pub(crate) fn invalidate(&mut self, cached: Invalidates) -> Result<()> {
+    pub(crate) fn invalidate(&mut self, cached: CachedEntryKind) -> Result<()> {
         self.batch.borrow_mut().invalidate(self.conn, self.caller.workspace_id, cached)
     }
 
@@ -490,7 +490,7 @@ impl<'a> Write<'a> {
     }
 
     /// Returns the events that this job has emitted so far, starting at index `from`.
-    pub(crate) fn emitted(&self, from: usize) -> Vec<Recorded> {
+    pub(crate) fn emitted(&self, from: usize) -> Vec<RecordedEvent> {
         self.batch.borrow().emitted(from)
     }
 }

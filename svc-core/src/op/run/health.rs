@@ -36,7 +36,7 @@ pub(crate) const DATABASE: &str = "database";
 pub(crate) fn health_of_process<'a>(checks: impl Iterator<Item = &'a HealthCheck>) -> Vec<HealthResult> {
     let checked = checks.filter_map(|part| match &part.health {
         CheckMethod::InProcess(check) => Some(HealthResult::new(part.name, check())),
-        CheckMethod::Remarkable(check) => {
+        CheckMethod::RemarkOnly(check) => {
             Some(HealthResult { remark: check(), ..HealthResult::new(part.name, None) })
         }
         CheckMethod::InDatabase(_) | CheckMethod::Unchecked => None,
@@ -48,7 +48,7 @@ pub(crate) fn health_of_process<'a>(checks: impl Iterator<Item = &'a HealthCheck
 pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<HealthResult>> {
     let checked = cx.parts().filter_map(|part| match &part.health {
         CheckMethod::InDatabase(check) => Some(check(cx).map(|fault| HealthResult::new(part.name, fault))),
-        CheckMethod::InProcess(_) | CheckMethod::Remarkable(_) | CheckMethod::Unchecked => None,
+        CheckMethod::InProcess(_) | CheckMethod::RemarkOnly(_) | CheckMethod::Unchecked => None,
     });
     checked.collect()
 }

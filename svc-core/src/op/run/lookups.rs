@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 
 use crate::error::{Code, Error};
-use crate::limits::{LOOKUPS_MAX, LOOKUPS_QUEUED_MAX, LOOKUPS_QUEUED_OF_ADDRESS_MAX};
+use crate::limits::{LOOKUPS_MAX, LOOKUPS_QUEUED_MAX, LOOKUPS_QUEUED_PER_ADDRESS_MAX};
 use crate::rate::Client;
 use crate::share::CeilingScope;
 use crate::sync::lock;
@@ -57,7 +57,7 @@ impl<T> Lookups<T> {
             return LookupStart::Rejected(lookup, too_many_lookups(CeilingScope::Server));
         }
         let queue = queues.waiting.entry(source).or_default();
-        if queue.len() >= LOOKUPS_QUEUED_OF_ADDRESS_MAX {
+        if queue.len() >= LOOKUPS_QUEUED_PER_ADDRESS_MAX {
             return LookupStart::Rejected(lookup, too_many_lookups(CeilingScope::Client));
         }
         queue.push_back(lookup);
@@ -129,7 +129,7 @@ mod tests {
         for number in 0..LOOKUPS_MAX {
             assert!(matches!(lookups.begin(peer(1), number), LookupStart::RunNow(now) if now == number));
         }
-        for number in 0..LOOKUPS_QUEUED_OF_ADDRESS_MAX {
+        for number in 0..LOOKUPS_QUEUED_PER_ADDRESS_MAX {
             assert!(matches!(lookups.begin(peer(1), number), LookupStart::Queued));
         }
         assert!(matches!(lookups.begin(peer(1), 7), LookupStart::Rejected(7, _)));
@@ -141,7 +141,7 @@ mod tests {
         for _ in 1..LOOKUPS_MAX {
             assert!(lookups.end_without_reader().is_empty(), "those that are left start the others");
         }
-        assert_eq!(lookups.end_without_reader().len(), LOOKUPS_QUEUED_OF_ADDRESS_MAX - 2);
+        assert_eq!(lookups.end_without_reader().len(), LOOKUPS_QUEUED_PER_ADDRESS_MAX - 2);
         assert!(matches!(lookups.begin(peer(1), 8), LookupStart::RunNow(8)), "all slots are free again");
         assert_eq!(lookups.end(), None);
     }

@@ -54,7 +54,7 @@ use crate::op::run::settings::SharedState;
 use crate::op::run::wait::{ParkedWait, PendingPoll, WaitScheduler};
 use crate::page::Detail;
 use crate::rate::{ChargeResult, Client, LimitState, RateLimits};
-use crate::store::executor::{BatchRole, Executor, ReadTask};
+use crate::store::executor::{BatchFlush, Executor, ReadTask};
 use crate::time::Clock;
 use crate::timers::Timers;
 pub(crate) use admit::AdmissionCallback;
@@ -441,15 +441,15 @@ impl Dispatch {
     /// Returns the flush that the caller must run for a batched read, if any.
     fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<PendingFlush> {
         match on {
-            RunOn::Batched if self.executor.reads_locally() => {
+            RunOn::Batched if self.executor.has_local_reads() => {
                 let flush = |after_others| Some(PendingFlush { dispatch: Arc::clone(self), after_others });
                 return match self.executor.batch(task) {
-                    BatchRole::Others => None,
-                    BatchRole::Now => flush(false),
-                    BatchRole::AfterOthers => flush(true),
+                    BatchFlush::Others => None,
+                    BatchFlush::Now => flush(false),
+                    BatchFlush::AfterPause => flush(true),
                 };
             }
-            RunOn::Pool if self.executor.reads_locally() => self.executor.read_inline(task),
+            RunOn::Pool if self.executor.has_local_reads() => self.executor.read_inline(task),
             RunOn::Pool | RunOn::Batched => self.executor.read(task, false),
             RunOn::Caller => self.executor.read_inline(task),
         }

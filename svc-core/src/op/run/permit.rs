@@ -53,7 +53,7 @@ impl<'a> Write<'a> {
 
     /// Removes the rows of all features that refer to withdrawn messages, except rows that outlive a
     /// withdrawal.
-    pub(crate) fn clean_withdrawn(
+    pub(crate) fn clean_references_to_withdrawn(
         &mut self,
         permit: &DestroyPermit<'_>,
         messages: &[MessageId],

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::Dispatch;
 use super::context::Write;
 use crate::id::MemberId;
-use crate::limits::PRESENCE_BEAT;
+use crate::limits::PRESENCE_HEARTBEAT_INTERVAL;
 use crate::op::call::caller::Surface;
 use crate::op::run::ServiceWork;
 use crate::sync::lock;
@@ -99,7 +99,7 @@ impl State {
 impl ConnectedMember {
     /// Returns whether a beat has passed since the member was last reported as online.
     fn is_report_due(&self, now: Monotonic) -> bool {
-        self.reported_at.is_none_or(|at| at.plus(PRESENCE_BEAT) <= now)
+        self.reported_at.is_none_or(|at| at.plus(PRESENCE_HEARTBEAT_INTERVAL) <= now)
     }
 }
 
@@ -111,7 +111,7 @@ fn report_online(dispatch: &Arc<Dispatch>, all: bool) {
         return;
     }
     let weak = Arc::downgrade(dispatch);
-    let keep = dispatch.table.keeps_online();
+    let keep = dispatch.table.keep_members_online();
     let run = move |cx: &mut Write<'_>| keep.map_or(Ok(()), |keep| keep(cx, &members));
     dispatch.submit_change_as_instance(ServiceWork::INSTANCE, Surface::System, run, move |outcome| {
         if let Err(error) = outcome {
@@ -127,7 +127,7 @@ fn report_online(dispatch: &Arc<Dispatch>, all: bool) {
 /// Waits for one beat, and then reports all members that are still connected as online.
 fn schedule_beat(dispatch: &Arc<Dispatch>) {
     let weak = Arc::downgrade(dispatch);
-    dispatch.timers.after(PRESENCE_BEAT, move || {
+    dispatch.timers.after(PRESENCE_HEARTBEAT_INTERVAL, move || {
         let Some(dispatch) = weak.upgrade() else { return };
         let now = dispatch.clock.monotonic();
         let mut state = lock(&dispatch.presence.state);

@@ -19,7 +19,7 @@ use crate::sync::lock;
 
 impl Dispatch {
     /// Runs a change as the service itself on `workspace`, and waits for the result.
-    pub(crate) fn as_instance<T: Send + 'static>(
+    pub(crate) fn change_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         workspace: WorkspaceId,
         surface: Surface,
@@ -73,7 +73,7 @@ impl Dispatch {
     }
 
     /// Queues a read as the service itself for a core thread. `done` is called with the result of the read.
-    pub(crate) fn submit_as_instance<T: Send + 'static>(
+    pub(crate) fn submit_read_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         work: ServiceWork,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -103,7 +103,7 @@ impl Dispatch {
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (done, receiver) = oneshot::channel();
-        self.submit_as_instance(work, run, move |outcome| drop(done.send(outcome)));
+        self.submit_read_as_instance(work, run, move |outcome| drop(done.send(outcome)));
         receiver.await.map_err(Error::internal)?
     }
 

@@ -116,7 +116,7 @@ impl Default for Settings {
             known_keys: Vec::new(),
             import_max_bytes: limits::IMPORT_MAX_BYTES.unsigned_abs(),
             import_workspaces: u32::try_from(limits::IMPORT_WORKSPACES_MAX).ok().and_then(NonZeroU32::new),
-            spools: SpoolFolder::new(spool::default_folder(), SpoolLimits::default()),
+            spools: SpoolFolder::new(spool::default_spool_folder(), SpoolLimits::default()),
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
             public_url: None,

@@ -14,12 +14,12 @@ use super::{Reply, ReplyCallback};
 use crate::error::{Error, Result};
 use crate::id::{ThreadId, WorkspaceId};
 use crate::log::batch::Batch;
-use crate::log::event::Invalidates;
+use crate::log::event::CachedEntryKind;
 use crate::op::declare::hooks;
 use crate::op::declare::job::{Progress, WriteJob, WriteNeeds};
 use crate::op::run::context::Write;
 use crate::store::executor::{Task, TaskSource, WriteTask};
-use crate::store::{Conn, is_duplicate};
+use crate::store::{Conn, is_duplicate_key_error};
 
 /// A writer's transaction with the state of the batch.
 struct WriteTransaction<'c> {
@@ -97,7 +97,7 @@ impl Stage for WriteTransaction<'_> {
                     keyed.store_step_state(&mut cx, state)?;
                 }
                 // The step has changed rows without emitting an event for them.
-                return cx.invalidate(Invalidates::Rules);
+                return cx.invalidate(CachedEntryKind::Rules);
             }
             Progress::Refused(error) => (AnswerOutcome::Refused(error.code()), Some(error.code().name())),
             Progress::Repeated(_) => return Ok(()),
@@ -187,18 +187,18 @@ impl Task for WriteCall {
             return dispatch.executor.write(self);
         }
         let Self { call, status, progress, done, write_needs, has_begun, .. } = *self;
-        let outcome = outcome.map_err(|error| match write_needs.if_present {
-            Some(code) if is_duplicate(&error) => {
+        let outcome = outcome.map_err(|error| match write_needs.id_conflict_code {
+            Some(code) if is_duplicate_key_error(&error) => {
                 Error::new(code, "the instance already has an object with one of these ids").caused_by(error)
             }
-            _ if has_begun => error.within_change(),
+            _ if has_begun => error.with_incomplete_change(),
             _ => error,
         });
         match outcome.map(|()| progress) {
             Ok(Progress::Done(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
             Ok(Progress::Repeated(stored_data)) => reply_to_repeat(call, status, stored_data, done),
             // The audit decision was committed together with the events.
-            Ok(Progress::Refused(error)) => done(Err(error.seen_at(call.lsn()))),
+            Ok(Progress::Refused(error)) => done(Err(error.with_log_position(call.lsn()))),
             Ok(Progress::Unfinished(_)) => {
                 done(Err(Error::internal("a change was committed without an output")))
             }

@@ -21,9 +21,9 @@ use crate::page::{AnswerBounds, json_bytes};
 
 /// Returns the tools that a token with the capabilities `held` can call, sorted by name.
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Operation>> {
-    table
-        .shared_operations()
-        .filter(move |operation| !operation.http().rest_only && operation.access().needs.satisfied_by(held))
+    table.shared_operations().filter(move |operation| {
+        !operation.http().rest_only && operation.access().needs.is_satisfied_by(held)
+    })
 }
 
 /// Returns the description of a tool for `tools/list`.
@@ -43,7 +43,7 @@ pub fn tool(operation: &Operation) -> Value {
         "inputSchema": input,
         "outputSchema": output,
         "annotations": {
-            "readOnlyHint": operation.effect().changes_nothing(),
+            "readOnlyHint": operation.effect().is_read_only(),
             "destructiveHint": operation.effect() == Effect::Destructive && !run.reversible,
             "idempotentHint": !matches!(operation.effect(), Effect::Write | Effect::Destructive),
             "openWorldHint": run.reaches_out,

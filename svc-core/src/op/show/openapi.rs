@@ -488,7 +488,7 @@ fn split_input(
     let in_path: Vec<&str> = path_variables(path).collect();
     let has_body = matches!(operation.http().method, Method::Post | Method::Put | Method::Patch);
     let in_query = match operation.http().frame {
-        Some(frame) if !operation.effect().changes_nothing() => frame.query_fields_of_changes(),
+        Some(frame) if !operation.effect().is_read_only() => frame.query_fields_of_changes(),
         _ => &[],
     };
     let takes_file = operation.http().takes_file;

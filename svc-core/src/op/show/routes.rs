@@ -133,7 +133,7 @@ fn operation_route_contract(row: &Operation, path: &str) -> Value {
         None if needs == Needs::Nothing => "none".to_owned(),
         None => "bearer|session".to_owned(),
     };
-    let kind = kind_name(!row.effect().changes_nothing());
+    let kind = kind_name(!row.effect().is_read_only());
     route_contract(row.http().method, path, &credential, needs, kind, Some(row))
 }
 

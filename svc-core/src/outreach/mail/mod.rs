@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::conversation::notifications::outgoing::{
-    OutgoingChannel, OutgoingItem, are_current, drop_due, oldest_due, postpone, set_due, take_due,
+    OutgoingChannel, OutgoingItem, are_all_still_due, clear_due_times, lease_due_items, oldest_due, postpone,
+    set_due,
 };
 use crate::id::MemberId;
 use crate::limits::DELIVERY_BATCH_LEASE;
@@ -147,7 +148,7 @@ fn compose_due_letters(cx: &mut Write<'_>, member: MemberId) -> Result<Option<De
 }
 
 fn drop_due_items(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
-    drop_due(cx, member, OutgoingChannel::Mail)?;
+    clear_due_times(cx, member, OutgoingChannel::Mail)?;
     Ok(None)
 }
 
@@ -192,7 +193,7 @@ fn compose_item_letters(
     let member = receiver.member;
     let now = cx.now();
     let Some(address) = stored.reachable_address().cloned() else {
-        drop_due(cx, member, OutgoingChannel::Mail)?;
+        clear_due_times(cx, member, OutgoingChannel::Mail)?;
         return Ok(Vec::new());
     };
     let preferences = preferences::load_preferences(cx, member)?;
@@ -200,7 +201,8 @@ fn compose_item_letters(
         postpone(cx, member, OutgoingChannel::Mail, later)?;
         return Ok(Vec::new());
     }
-    let items = take_due(cx, member, OutgoingChannel::Mail, &preferences.for_channel(OutgoingChannel::Mail))?;
+    let items =
+        lease_due_items(cx, member, OutgoingChannel::Mail, &preferences.for_channel(OutgoingChannel::Mail))?;
     let mut places = group_by_place(&items);
     if places.is_empty() {
         return Ok(Vec::new());
@@ -313,7 +315,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<Letter>, index: usize) -> Result<bool> {
     match batch.notifications().get(index).map(|letter| &letter.kind) {
         Some(LetterKind::Items(lsns) | LetterKind::Digest(lsns)) => {
-            are_current(cx, batch.member_id(), OutgoingChannel::Mail, lsns)
+            are_all_still_due(cx, batch.member_id(), OutgoingChannel::Mail, lsns)
         }
         about => Ok(about.is_some()),
     }
@@ -411,7 +413,7 @@ fn settle_items(
         DeliveryResult::NotTried => Some(stored.retry_at.unwrap_or(now)),
     };
     if stored.suspended {
-        drop_due(cx, member, OutgoingChannel::Mail)
+        clear_due_times(cx, member, OutgoingChannel::Mail)
     } else {
         set_due(cx, member, OutgoingChannel::Mail, lsns, due)
     }

@@ -21,7 +21,7 @@ use super::verify::RecordReceiver;
 use crate::Result;
 use crate::conversation::messages::{has_content, reseal};
 use crate::error::Error;
-use crate::hash::{hash_text, sha256};
+use crate::hash::{format_hash, sha256};
 use crate::id::{MessageId, WorkspaceId};
 use crate::log::canonical;
 use crate::log::chain::genesis;
@@ -162,7 +162,7 @@ impl Copier<'_> {
             }
             if columns.lsn == source.pruned_at {
                 let declared: EventsPruned = serde_json::from_str(&payload).map_err(Error::internal)?;
-                pruning_event = Some(EventsPruned { prev_hash: hash_text(&genesis()), ..declared });
+                pruning_event = Some(EventsPruned { prev_hash: format_hash(&genesis()), ..declared });
             }
             hash = self.copy_event(&columns, &payload, hash)?;
         }
@@ -179,7 +179,7 @@ impl Copier<'_> {
             write_event(&mut self.out, &payload?)?;
         }
         let mut header = Header { workspace_id: new, ..source.clone() };
-        header.head.content_hash = hash_text(&hash);
+        header.head.content_hash = format_hash(&hash);
         Ok(WorkspaceCopy { header, records: self.out.finish()?, pruning_event })
     }
 
@@ -199,7 +199,7 @@ impl Copier<'_> {
         let renamed = self.replacements.replace_in(payload)?;
         let mut payload: Value = serde_json::from_str(&renamed).map_err(Error::internal)?;
         if let Some(link) = payload.pointer_mut("/$chain/prev_hash") {
-            *link = hash_text(&prev_hash).into();
+            *link = format_hash(&prev_hash).into();
         }
         if let (Some(sealed), Some(words)) = (sealed, payload.get_mut("sealed")) {
             *words = sealed.into();
@@ -293,7 +293,7 @@ impl Copier<'_> {
             record.insert((*name).to_owned(), json!(STANDARD.encode(digest)));
             row.columns.insert(name, StoredValue::Bytes(digest.to_vec()));
         }
-        let line = canonical::of_object(&record)?;
+        let line = canonical::object_to_string(&record)?;
         write_line(&mut self.out, |out| out.row(records, &row, &line))
     }
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::hash::{hash_text, parse_hash, sha256};
+use crate::hash::{format_hash, parse_hash, sha256};
 use crate::spool::SpoolFolder;
 use crate::store::Scratch;
 
@@ -58,7 +58,7 @@ impl Replacements {
     /// Returns the replacement of a hash, or `None` if the file does not contain the hash.
     pub fn replacement_hash(&self, old: &str) -> Result<Option<String>> {
         let Some(old) = parse_hash(old) else { return Ok(None) };
-        Ok(self.by_original.get::<[u8; 32]>(&old)?.map(|new| hash_text(&new)))
+        Ok(self.by_original.get::<[u8; 32]>(&old)?.map(|new| format_hash(&new)))
     }
 
     /// Returns the replacement of an id, or `None` if the file does not contain the id.
@@ -109,7 +109,7 @@ impl Replacements {
         }
         if rest.starts_with(HASH_PREFIX) && can_end_at(rest, HASH_LEN) {
             let Some(hash) = rest.get(..HASH_LEN).and_then(parse_hash) else { return Ok(None) };
-            return Ok(self.by_original.get(&hash)?.map(|new| (HASH_LEN, hash_text(&new))));
+            return Ok(self.by_original.get(&hash)?.map(|new| (HASH_LEN, format_hash(&new))));
         }
         Ok(None)
     }
@@ -174,8 +174,8 @@ mod tests {
         replacements.add_id(KNOWN).unwrap();
         replacements.set_hash([1; 32], [2; 32]).unwrap();
         let new = replacements.replacement_id(KNOWN).unwrap();
-        let old_hash = hash_text(&[1; 32]);
-        let new_hash = hash_text(&[2; 32]);
+        let old_hash = format_hash(&[1; 32]);
+        let new_hash = format_hash(&[2; 32]);
         let upper = KNOWN.to_string().to_uppercase();
         let cases = [
             (format!("{KNOWN}"), format!("{new}")),
@@ -185,7 +185,7 @@ mod tests {
             (format!("\\u0007{KNOWN}"), format!("\\u0007{new}")),
             (format!("<{old_hash}>{old_hash}"), format!("<{new_hash}>{old_hash}")),
             (format!("{OTHER} a{KNOWN} {KNOWN}0"), format!("{OTHER} a{KNOWN} {KNOWN}0")),
-            (format!("{old_hash}0 {}", hash_text(&[2; 32])), format!("{old_hash}0 {new_hash}")),
+            (format!("{old_hash}0 {}", format_hash(&[2; 32])), format!("{old_hash}0 {new_hash}")),
             (KNOWN.simple().to_string(), KNOWN.simple().to_string()),
         ];
         for (text, renamed) in cases {

@@ -44,20 +44,20 @@ impl<N> Default for BatchedReads<N> {
 
 /// Whether the caller must run the batch that contains its read, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BatchRole {
+pub(crate) enum BatchFlush {
     /// Another caller runs the batch.
     Others,
     /// The caller must run the batch immediately.
     Now,
     /// The caller must run the batch, after a pause in which other callers can add their reads.
-    AfterOthers,
+    AfterPause,
 }
 
 /// The result of adding a read to a batch.
 pub(super) struct AddedRead<N> {
     /// The previous batch if it was full. The caller must run it now.
     pub full_batch: Vec<Box<dyn ReadTask<N>>>,
-    pub role: BatchRole,
+    pub role: BatchFlush,
 }
 
 impl<N> BatchedReads<N> {
@@ -70,9 +70,9 @@ impl<N> BatchedReads<N> {
         batch.capacity.consume(task.bytes());
         batch.tasks.push(task);
         let role = match batch.tasks.len() {
-            1 if batches.should_skip_wait() => BatchRole::Now,
-            1 => BatchRole::AfterOthers,
-            _ => BatchRole::Others,
+            1 if batches.should_skip_wait() => BatchFlush::Now,
+            1 => BatchFlush::AfterPause,
+            _ => BatchFlush::Others,
         };
         AddedRead { full_batch, role }
     }

@@ -409,11 +409,11 @@ impl<S: BatchState> Writer<S> {
         policy: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.conn.begin_write()?;
-        let others_wrote = self.conn.others_wrote()?;
-        let has_contention = others_wrote && self.conn.engine() == Engine::Sqlite;
+        let have_others_written = self.conn.have_others_written()?;
+        let has_contention = have_others_written && self.conn.engine() == Engine::Sqlite;
         self.contended_batches =
             if has_contention { CONTENDED_BATCHES } else { self.contended_batches.saturating_sub(1) };
-        self.state.get_mut().begin(&self.conn, workspaces, others_wrote, policy)
+        self.state.get_mut().begin(&self.conn, workspaces, have_others_written, policy)
     }
 
     /// Sets aside the tasks of the workspaces `locked`. Rejects tasks that were set aside for too long.
@@ -442,8 +442,8 @@ impl<S: BatchState> Writer<S> {
 
     /// Runs one task of a batch. The outer error means that the whole transaction must be rolled back.
     fn run_task(&mut self, task: &mut dyn WriteTask<S>) -> Result<Result<()>> {
-        self.conn.begin_job();
-        self.state.get_mut().begin_job();
+        self.conn.begin_task();
+        self.state.get_mut().begin_task();
         let result = catch_unwind(AssertUnwindSafe(|| task.run(&self.conn, &self.state)));
         let error = match result {
             Ok(Ok(())) => return self.conn.keep_task_changes().map(Ok),
@@ -455,8 +455,8 @@ impl<S: BatchState> Writer<S> {
         if self.conn.failure().is_some() || !can_undo {
             return Err(error);
         }
-        self.conn.undo_job()?;
-        self.state.get_mut().undo_job(wrote);
+        self.conn.undo_task()?;
+        self.state.get_mut().undo_task(wrote);
         Ok(Err(error))
     }
 

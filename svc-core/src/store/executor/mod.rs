@@ -24,13 +24,13 @@ use uuid::Uuid;
 
 use super::budget::ReadInterrupt;
 use super::conn::Conn;
-use super::engine::{Engine, StatementCounts, WalCut};
+use super::engine::{Engine, StatementCounts, WalTruncation};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::limits::SCANNERS;
+use crate::limits::SCANNER_THREADS;
 use crate::sync::lock;
 use crate::time::Clock;
-pub(crate) use batched::BatchRole;
+pub(crate) use batched::BatchFlush;
 use batched::BatchedReads;
 use lane::WriterLane;
 use readers::{PoolSettings, ReadPool};
@@ -45,20 +45,20 @@ pub(crate) trait BatchState: Send + 'static {
     type ReaderState: ReaderState;
     /// Prepares the state for a new transaction, whose tasks may write the logs of `workspaces`.
     ///
-    /// `others_wrote` is whether cached data may be outdated. Returns those of the workspaces that
+    /// `have_others_written` is whether cached data may be outdated. Returns those of the workspaces that
     /// another server has locked. Tasks of these workspaces cannot run now.
     fn begin(
         &mut self,
         conn: &Conn,
         workspaces: &BTreeSet<WorkspaceId>,
-        others_wrote: bool,
+        have_others_written: bool,
         policy: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>>;
     /// Prepares the state for the next task of the transaction.
-    fn begin_job(&mut self);
+    fn begin_task(&mut self);
     /// Discards the changes that a failed task made to the state. `wrote` is whether the task has changed
     /// rows.
-    fn undo_job(&mut self, wrote: bool);
+    fn undo_task(&mut self, wrote: bool);
     /// Writes the rows that the state has collected, before the commit.
     fn flush(&mut self, conn: &Conn) -> Result<()>;
     /// Returns the last position that the log of each changed workspace will have after the commit.
@@ -112,7 +112,7 @@ pub(crate) struct Executor<S: BatchState> {
 
 /// The numbers of readers, and the time limit of short reads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ReaderCounts {
+pub(crate) struct ReaderSettings {
     /// Number of reader threads that share a queue.
     pub threads: usize,
     /// Number of readers for reads on callers' own threads.
@@ -134,7 +134,7 @@ impl<S: BatchState> Executor<S> {
     /// one for health checks, and the readers for scans.
     pub fn start(
         states: Vec<S>,
-        readers: ReaderCounts,
+        readers: ReaderSettings,
         clock: &Clock,
         openers: &ConnectionOpeners,
     ) -> Result<Self> {
@@ -146,14 +146,14 @@ impl<S: BatchState> Executor<S> {
             threads.push(spawn_thread(format!("svc-writer-{number}"), move || lane.run_until_closed())?);
         }
         let interrupt = ReadInterrupt::default();
-        let mut pool = |name, open, ReaderCounts { threads: size, inline, limit }| {
+        let mut pool = |name, open, ReaderSettings { threads: size, inline, limit }| {
             let settings = PoolSettings { name, threads: size, inline, limit };
             ReadPool::start(settings, clock, open, &interrupt, &mut threads)
         };
-        let own = |threads, limit| ReaderCounts { threads, inline: 0, limit };
+        let own = |threads, limit| ReaderSettings { threads, inline: 0, limit };
         let reads = pool("svc-reader", &openers.reader, readers)?;
         let long_reads = pool("svc-long-reader", &openers.reader, own(1, None))?;
-        let scans = pool("svc-scanner", &openers.scanner, own(SCANNERS, None))?;
+        let scans = pool("svc-scanner", &openers.scanner, own(SCANNER_THREADS, None))?;
         let health = pool("svc-health-reader", &openers.reader, own(1, readers.limit))?;
         let is_local = reads.engine() == Some(Engine::Sqlite);
         Ok(Self {
@@ -188,7 +188,7 @@ impl<S: BatchState> Executor<S> {
     /// Returns whether reads need no network, as on SQLite.
     ///
     /// Only such a read may run on a thread that must not block.
-    pub fn reads_locally(&self) -> bool {
+    pub fn has_local_reads(&self) -> bool {
         self.is_local
     }
 
@@ -215,7 +215,7 @@ impl<S: BatchState> Executor<S> {
     /// Adds a read to the batch that will share one transaction.
     ///
     /// Returns whether and when the caller must run the batch with [`Executor::flush_batched`].
-    pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> BatchRole {
+    pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> BatchFlush {
         let added = self.batched.add(task);
         self.reads.run_inline(added.full_batch);
         added.role
@@ -258,8 +258,10 @@ impl<S: BatchState> Executor<S> {
     /// Checkpoints and truncates SQLite's write-ahead log, which removes destroyed bytes from the files.
     ///
     /// The writer runs no batch during this time.
-    pub fn truncate_wal(&self) -> Result<WalCut> {
-        self.lanes.first().map_or(Ok(WalCut::Done), |lane| lane.run_between_batches(Conn::truncate_wal))
+    pub fn truncate_wal(&self) -> Result<WalTruncation> {
+        self.lanes
+            .first()
+            .map_or(Ok(WalTruncation::Done), |lane| lane.run_between_batches(Conn::truncate_wal))
     }
 
     /// Interrupts current and future reads.
@@ -309,7 +311,7 @@ mod tests {
 
     use super::*;
     use crate::error::Code;
-    use crate::limits::{BATCH_BYTES_MAX, LOCK_TIMEOUT, QUEUED_BYTES_MAX, QUEUED_MAX, READ_BATCH_MAX};
+    use crate::limits::{BATCH_BYTES_MAX, LOCK_TIMEOUT, QUEUE_WAIT_MAX, QUEUED_BYTES_MAX, READ_BATCH_MAX};
     use crate::store::faulty_engine::HostileConn;
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::{Monotonic, Time};
@@ -398,7 +400,7 @@ mod tests {
             Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
         };
         open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
-        let readers = ReaderCounts { threads: 2, inline: 1, limit: None };
+        let readers = ReaderSettings { threads: 2, inline: 1, limit: None };
         let writer = open(Role::Writer);
         let reader = open(Role::Reader);
         let scanner = open(Role::Scanner);
@@ -425,10 +427,10 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         executor.read(Count::task(&sender, 8), false);
         assert_eq!(receiver.recv().unwrap(), [277, 277]);
-        let first: Vec<BatchRole> = (0..3).map(|_| executor.batch(Count::task(&sender, 8))).collect();
+        let first: Vec<BatchFlush> = (0..3).map(|_| executor.batch(Count::task(&sender, 8))).collect();
         assert_eq!(
             first,
-            [BatchRole::AfterOthers, BatchRole::Others, BatchRole::Others],
+            [BatchFlush::AfterPause, BatchFlush::Others, BatchFlush::Others],
             "one of them runs all"
         );
         assert!(receiver.try_recv().is_err(), "they wait");
@@ -447,12 +449,12 @@ mod tests {
         let executor = on_file(&folder.path().join("t.db"));
         for (bytes, fitting) in [(BATCH_BYTES_MAX / 2, 2), (2 * BATCH_BYTES_MAX, 1), (8, READ_BATCH_MAX)] {
             let (sender, receiver) = mpsc::channel();
-            let batched: Vec<BatchRole> =
+            let batched: Vec<BatchFlush> =
                 (0..fitting).map(|_| executor.batch(Count::task(&sender, bytes))).collect();
-            assert_eq!(batched[0], BatchRole::AfterOthers, "the first runs all");
-            assert!(batched[1..].iter().all(|turn| *turn == BatchRole::Others));
+            assert_eq!(batched[0], BatchFlush::AfterPause, "the first runs all");
+            assert!(batched[1..].iter().all(|turn| *turn == BatchFlush::Others));
             let next = executor.batch(Count::task(&sender, bytes));
-            assert_eq!(next, BatchRole::AfterOthers, "it is the first of another batch");
+            assert_eq!(next, BatchFlush::AfterPause, "it is the first of another batch");
             (0..fitting).for_each(|_| drop(receiver.recv().unwrap()));
             assert!(receiver.try_recv().is_err(), "those before it were run");
             executor.flush_batched();
@@ -469,16 +471,16 @@ mod tests {
         let (sender, _receiver) = mpsc::channel();
         let batch = |reads: usize| {
             let first = executor.batch(Count::task(&sender, 8));
-            (1..reads).for_each(|_| assert_eq!(executor.batch(Count::task(&sender, 8)), BatchRole::Others));
+            (1..reads).for_each(|_| assert_eq!(executor.batch(Count::task(&sender, 8)), BatchFlush::Others));
             executor.flush_batched();
             first
         };
-        let lone: Vec<BatchRole> = (0..100).map(|_| batch(1)).collect();
-        let waited = lone.iter().enumerate().filter(|(_, turn)| **turn == BatchRole::AfterOthers);
+        let lone: Vec<BatchFlush> = (0..100).map(|_| batch(1)).collect();
+        let waited = lone.iter().enumerate().filter(|(_, turn)| **turn == BatchFlush::AfterPause);
         let waited: Vec<usize> = waited.map(|(number, _)| number).collect();
         assert_eq!(waited, [0, 1, 2, 3, 4, 5, 6, 7, 32, 64, 96]);
-        assert_eq!(batch(2), BatchRole::Now);
-        assert_eq!(batch(1), BatchRole::AfterOthers, "there are others again");
+        assert_eq!(batch(2), BatchFlush::Now);
+        assert_eq!(batch(1), BatchFlush::AfterPause, "there are others again");
     }
 
     #[test]
@@ -499,12 +501,12 @@ mod tests {
                     assert!(receiver.recv().unwrap().1);
                 }
             });
-            let cut: Vec<WalCut> = (0..20).map(|_| executor.truncate_wal().unwrap()).collect();
+            let cut: Vec<WalTruncation> = (0..20).map(|_| executor.truncate_wal().unwrap()).collect();
             over.store(true, Ordering::Relaxed);
-            assert_eq!(cut, [WalCut::Done; 20]);
+            assert_eq!(cut, [WalTruncation::Done; 20]);
         });
         executor.close();
-        assert_eq!(executor.truncate_wal().unwrap(), WalCut::Done);
+        assert_eq!(executor.truncate_wal().unwrap(), WalTruncation::Done);
         let log = std::fs::metadata(path.with_extension("db-wal")).unwrap();
         assert_eq!(log.len(), 0);
     }
@@ -561,7 +563,7 @@ mod tests {
         );
         let release = hold();
         [3, 4].into_iter().for_each(write);
-        clock.advance(QUEUED_MAX - Duration::from_secs(1));
+        clock.advance(QUEUE_WAIT_MAX - Duration::from_secs(1));
         write(5);
         clock.advance(Duration::from_secs(1));
         release.send(()).unwrap();
@@ -712,7 +714,7 @@ mod tests {
         SqliteConn::open(&path, Role::Creator).unwrap().batch(SCHEMA).unwrap();
         let clock = Clock::mock(Time::from_micros(0));
         let open: Connect = Arc::new(move || HostileConn::open(&path, 1, 0).map(Conn::Hostile));
-        let readers = ReaderCounts { threads: 1, inline: 0, limit: None };
+        let readers = ReaderSettings { threads: 1, inline: 0, limit: None };
         let openers = ConnectionOpeners { writer: open.clone(), reader: open.clone(), scanner: open };
         let executor = Executor::start(vec![Tally::default()], readers, &clock, &openers).unwrap();
         let (entered, enter) = mpsc::channel();
@@ -724,6 +726,6 @@ mod tests {
         (0..20).for_each(|_| executor.write(Box::new(Locked(clock.clone(), sender.clone()))));
         release.send(()).unwrap();
         let waited = receiver.iter().take(20).last().unwrap().since(start);
-        assert!(waited <= QUEUED_MAX + LOCK_TIMEOUT, "the last finished after {waited:?}");
+        assert!(waited <= QUEUE_WAIT_MAX + LOCK_TIMEOUT, "the last finished after {waited:?}");
     }
 }

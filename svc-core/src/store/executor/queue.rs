@@ -163,7 +163,7 @@ impl<T: Task + ?Sized> WriterQueue<T> {
 mod tests {
     use super::*;
     use crate::error::Result;
-    use crate::limits::QUEUED_MAX;
+    use crate::limits::QUEUE_WAIT_MAX;
     use crate::store::executor::TaskSource;
 
     struct Idle;
@@ -186,7 +186,7 @@ mod tests {
         let clock = Clock::system();
         let queue: WriterQueue<dyn Task> = WriterQueue::new(clock.clone());
         let first = || QueuedTask::new(Box::new(Idle) as Box<dyn Task>, &clock);
-        let delay = |tasks| BatchDelay { tasks, span: QUEUED_MAX };
+        let delay = |tasks| BatchDelay { tasks, span: QUEUE_WAIT_MAX };
         let gathered = |tasks| queue.collect_batch(first(), BatchCapacity::new(8, 8), delay(tasks)).len();
         assert_eq!(gathered(1), 1, "it has all that it waits for");
         std::thread::scope(|scope| {

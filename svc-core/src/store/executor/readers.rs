@@ -612,9 +612,13 @@ mod tests {
             fixture.pool.submit(fixture.probe("next", 1, count));
             drop(held);
             let ended: Vec<_> = fixture.ended.iter().take(4).collect();
-            let too_expensive = Some(Code::ReadTooExpensive);
-            let wanted =
-                [("held", None), ("endless", too_expensive), ("many", too_expensive), ("next", None)];
+            let too_expensive_error = Some(Code::ReadTooExpensive);
+            let wanted = [
+                ("held", None),
+                ("endless", too_expensive_error),
+                ("many", too_expensive_error),
+                ("next", None),
+            ];
             assert_eq!(ended, wanted);
             fixture.close();
         }

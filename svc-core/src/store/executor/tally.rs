@@ -46,11 +46,11 @@ impl BatchState for Tally {
         Ok(workspaces & &self.locked)
     }
 
-    fn begin_job(&mut self) {
+    fn begin_task(&mut self) {
         self.before_task = self.batch;
     }
 
-    fn undo_job(&mut self, _: bool) {
+    fn undo_task(&mut self, _: bool) {
         self.batch = self.before_task;
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
-use crate::limits::QUEUED_MAX;
+use crate::limits::QUEUE_WAIT_MAX;
 use crate::rate::Client;
 use crate::time::{Clock, Monotonic};
 
@@ -70,7 +70,7 @@ impl<T: Task + ?Sized> QueuedTask<T> {
     ///
     /// Otherwise rejects the task and returns `None`.
     pub fn reject_if_expired(self, now: Monotonic) -> Option<Self> {
-        if self.task.is_abandoned() || now.since(self.queued_at) >= QUEUED_MAX {
+        if self.task.is_abandoned() || now.since(self.queued_at) >= QUEUE_WAIT_MAX {
             self.task.finish(Err(queue_timeout_error()));
             return None;
         }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::errors::unreachable_error;
 use super::settings::Server;
 use crate::error::{Error, Result};
-use crate::limits::BUS_RETRY;
+use crate::limits::BUS_RETRY_PAUSE;
 use crate::log::bus::Bus;
 
 /// Interval at which the listener checks whether the service shuts down.
@@ -26,7 +26,7 @@ const CLOSING_POLL: Duration = Duration::from_millis(100);
 /// The thread reconnects after a lost connection. While it does not listen, the bus is marked as interrupted.
 /// Returns when the first connection attempt has finished.
 pub(crate) fn start_listener(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
-    bus.set_interrupted(true);
+    bus.set_notifications_interrupted(true);
     let server = server.clone();
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let (first_attempt, first_attempt_end) = mpsc::channel();
@@ -36,7 +36,7 @@ pub(crate) fn start_listener(server: &Server, bus: Arc<Bus>) -> Result<JoinHandl
             while !bus.is_closing() {
                 tokio::select! {
                     received = receive_notifications(&server, &bus, &mut first_attempt) => {
-                        bus.set_interrupted(true);
+                        bus.set_notifications_interrupted(true);
                         first_attempt.take();
                         if let Err(error) = received {
                             let cause = error.cause();
@@ -44,7 +44,7 @@ pub(crate) fn start_listener(server: &Server, bus: Arc<Bus>) -> Result<JoinHandl
                                 %error, ?cause, "notifications are interrupted; polling continues"
                             );
                         }
-                        tokio::time::sleep(BUS_RETRY).await;
+                        tokio::time::sleep(BUS_RETRY_PAUSE).await;
                     }
                     () = wait_until_closing(&bus) => return,
                 }
@@ -92,7 +92,7 @@ async fn receive_notifications(
     let listening = async {
         let replied = timeout(limit, client.batch_execute("listen svc_log")).await;
         replied.map_err(unreachable_error)?.map_err(unreachable_error)?;
-        bus.set_interrupted(false);
+        bus.set_notifications_interrupted(false);
         first_attempt.take();
         // The client must outlive the reads, because dropping it closes the connection.
         std::future::pending().await
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn a_silent_server_leaves_the_bus_interrupted() {
         let (_peer, server) = silent_server();
-        let bus = Arc::new(Bus::new(&Clock::system(), BUS_RETRY));
+        let bus = Arc::new(Bus::new(&Clock::system(), BUS_RETRY_PAUSE));
         let thread = start_listener(&server, Arc::clone(&bus)).unwrap();
-        assert!(bus.is_interrupted());
+        assert!(bus.has_interrupted_notifications());
         bus.close();
         thread.join().unwrap();
     }

@@ -58,7 +58,7 @@ pub struct PgConn {
     /// The session of the transaction. Outside of a transaction, the session of the last statements, until a
     /// transaction begins.
     session: RefCell<Option<PooledSession>>,
-    /// The id of the session at the last call of [`Self::others_wrote`].
+    /// The id of the session at the last call of [`Self::have_others_written`].
     last_session: Cell<Option<ObjectId>>,
     transaction: TransactionState,
     deferred: RefCell<Vec<DeferredStatement>>,
@@ -146,7 +146,7 @@ impl PgConn {
     /// Returns whether the connection uses another session than at the last call.
     ///
     /// A new session may be connected to another server, with other rows and another clock.
-    pub fn others_wrote(&self) -> bool {
+    pub fn have_others_written(&self) -> bool {
         let now = self.session.borrow().as_ref().map(PooledSession::id);
         self.last_session.replace(now) != now
     }
@@ -414,7 +414,7 @@ impl PgConn {
         Ok((client, statement))
     }
 
-    pub fn begin_job(&self) {
+    pub fn begin_task(&self) {
         self.wrote.set(false);
     }
 

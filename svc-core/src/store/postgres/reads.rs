@@ -13,7 +13,7 @@ use deadpool_postgres::ClientWrapper;
 use super::PgConn;
 use super::errors::{PgFailure, PgResult};
 use crate::error::{Code, Error, Result};
-use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted_error, too_expensive};
+use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted_error, too_expensive_error};
 use crate::store::engine::TransactionFailure;
 
 /// The limits for the reads of a connection.
@@ -71,7 +71,7 @@ impl PgConn {
             return Ok(());
         };
         if left.is_zero() {
-            return Err(too_expensive("the time limit was reached before a statement"));
+            return Err(too_expensive_error("the time limit was reached before a statement"));
         }
         if left < *limit / 2 {
             is_shortened.set(true);
@@ -112,7 +112,7 @@ impl PgConn {
             Code::Unavailable
                 if failed.failure == TransactionFailure::Statement && self.budget.is_used_up() =>
             {
-                too_expensive(failed.error)
+                too_expensive_error(failed.error)
             }
             _ => failed.error,
         }

@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 use super::errors::PgFailure;
 use super::{PgConn, first_value};
 use crate::error::{Error, Result};
-use crate::limits::ANSWER_SLACK;
+use crate::limits::POSTGRES_REPLY_GRACE;
 use crate::store::engine::TransactionFailure;
 use crate::store::value::Param;
 
@@ -36,7 +36,7 @@ impl PgConn {
         let back = "reset lock_timeout; reset statement_timeout";
         // A plain VACUUM leaves the bytes of dead rows in the free space of their page.
         let rewrite = format!("vacuum full {table}");
-        self.wait_for_server_within(Some(REWRITE_TIMEOUT.saturating_add(ANSWER_SLACK)), async {
+        self.wait_for_server_within(Some(REWRITE_TIMEOUT.saturating_add(POSTGRES_REPLY_GRACE)), async {
             client
                 .batch_execute(&settings)
                 .await

@@ -20,7 +20,7 @@ use tokio_postgres::{SimpleQueryMessage, Statement};
 use super::errors::{PgFailure, PgResult, unreachable_error};
 use super::settings::Server;
 use crate::error::{Error, Result};
-use crate::limits::{ANSWER_SLACK, ROW_BYTES};
+use crate::limits::{POSTGRES_REPLY_GRACE, ROW_BYTES};
 
 /// How much of a statement's result to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,7 +145,7 @@ impl Session {
             client.batch_execute(statement).await.map_err(unreachable_error)?;
         }
         let limit = statement_timeout(&client).await?;
-        Ok((client, limit.map(|limit| limit.saturating_add(ANSWER_SLACK))))
+        Ok((client, limit.map(|limit| limit.saturating_add(POSTGRES_REPLY_GRACE))))
     }
 
     /// Drives `work` to completion, or until `limit` has passed.

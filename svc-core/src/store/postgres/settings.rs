@@ -13,8 +13,8 @@ use super::tls;
 use crate::config::{DatabaseUrl, PgHost, TlsUse};
 use crate::error::Result;
 use crate::limits::{
-    ANSWER_SLACK, CONNECT_TIMEOUT, IDLE_IN_TRANSACTION_TIMEOUT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL,
-    KEEPALIVE_RETRIES, LOCK_TIMEOUT, RATE_LIMIT_SHARING_TIMEOUT, STATEMENT_TIMEOUT, TCP_USER_TIMEOUT,
+    CONNECT_TIMEOUT, IDLE_IN_TRANSACTION_TIMEOUT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES,
+    LOCK_TIMEOUT, POSTGRES_REPLY_GRACE, RATE_LIMIT_SHARING_TIMEOUT, STATEMENT_TIMEOUT, TCP_USER_TIMEOUT,
 };
 
 /// A server, and the settings with which sessions are opened.
@@ -110,7 +110,11 @@ impl Server {
     /// The driver's own limit covers only the TCP connection, not the messages that the server sends after
     /// that.
     pub(super) fn open_timeout(&self) -> Duration {
-        self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK)
+        self.config
+            .get_connect_timeout()
+            .copied()
+            .unwrap_or(CONNECT_TIMEOUT)
+            .saturating_add(POSTGRES_REPLY_GRACE)
     }
 
     /// Returns the same server with sessions that have no time limits for statements.

@@ -22,7 +22,7 @@ use super::certificate::{Certificate, Host};
 use crate::config::{TlsVerification, TlsVersionLimit, TrustedRoots};
 use crate::error::blocked::{Need, describe_denial, quoted};
 use crate::error::{Error, Result};
-use crate::mark::without_mark_bytes;
+use crate::mark::strip_byte_order_mark_bytes;
 
 /// Returns the TLS connector for the settings of a URL.
 pub(super) fn tls_connector(proof: &TlsVerification) -> Result<MakeRustlsConnect> {
@@ -36,7 +36,7 @@ pub(super) fn tls_connector(proof: &TlsVerification) -> Result<MakeRustlsConnect
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_protocol_versions(&versions).map_err(Error::internal)?;
     let trusted = proof.roots().map(TrustedCertificates::read).transpose()?;
-    let verifier = ServerVerifier { algorithms, trusted, checks_name: proof.compares_name() };
+    let verifier = ServerVerifier { algorithms, trusted, checks_name: proof.verifies_host_name() };
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = match &proof.client {
         Some((certificate, key)) => {
@@ -48,7 +48,7 @@ pub(super) fn tls_connector(proof: &TlsVerification) -> Result<MakeRustlsConnect
         }
         None => builder.with_no_client_auth(),
     };
-    config.enable_sni = !proof.no_sni;
+    config.enable_sni = !proof.omits_sni;
     if proof.direct {
         config.alpn_protocols = vec![b"postgresql".to_vec()];
     }
@@ -57,7 +57,7 @@ pub(super) fn tls_connector(proof: &TlsVerification) -> Result<MakeRustlsConnect
 
 fn read_certificates(name: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let text = read_file(name, file)?;
-    let text = without_mark_bytes(&text);
+    let text = strip_byte_order_mark_bytes(&text);
     let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let found = found.map_err(|error| unusable_file_error(name, file, error))?;
     if found.is_empty() {
@@ -70,7 +70,7 @@ fn read_certificates(name: &str, file: &Path) -> Result<Vec<CertificateDer<'stat
 fn read_private_key(file: &Path) -> Result<PrivateKeyDer<'static>> {
     const NAME: &str = "sslkey";
     let text = zeroize::Zeroizing::new(read_file(NAME, file)?);
-    PrivateKeyDer::from_pem_slice(without_mark_bytes(&text)).map_err(|error| {
+    PrivateKeyDer::from_pem_slice(strip_byte_order_mark_bytes(&text)).map_err(|error| {
         let is_encrypted = String::from_utf8_lossy(&text).contains("ENCRYPTED");
         let why = match error {
             _ if is_encrypted => {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, Statement, StatementStatus};
 
 use crate::error::{Error, Result};
-use crate::limits::{SQLITE_BUSY, STATEMENT_TIMEOUT};
+use crate::limits::{SQLITE_BUSY_TIMEOUT, STATEMENT_TIMEOUT};
 use crate::store::budget::{ReadBudget, ReadInterrupt};
 use crate::store::disk::{DiskErrorKind, DiskState};
 use crate::store::engine::{StatementCounts, TransactionFailure};
@@ -52,7 +52,7 @@ pub struct SqliteConn {
     disk: DiskState,
     /// Whether a reader has prevented the truncation of the log on a full disk.
     blocked_by_reader: Cell<bool>,
-    /// The `data_version` of SQLite at the last call of [`Self::others_wrote`].
+    /// The `data_version` of SQLite at the last call of [`Self::have_others_written`].
     data_version: Cell<i64>,
     counts: Cell<StatementCounts>,
     /// The time limit of statements, or `None` for a connection that writes or verifies.
@@ -154,7 +154,7 @@ impl SqliteConn {
             let mut rows = Vec::new();
             let mut left = max_bytes;
             let mut found = statement.raw_query();
-            let may_end = |rows: &[_]| ends_with_page && !rows.is_empty() && self.is_page_over();
+            let may_end = |rows: &[_]| ends_with_page && !rows.is_empty() && self.is_page_time_used_up();
             while left > 0 {
                 if may_end(&rows) {
                     return Ok((rows, true));
@@ -175,8 +175,8 @@ impl SqliteConn {
         Ok((read.into_iter().collect::<Result<_>>()?, ended))
     }
 
-    fn is_page_over(&self) -> bool {
-        self.budget().is_some_and(ReadBudget::is_page_over)
+    fn is_page_time_used_up(&self) -> bool {
+        self.budget().is_some_and(ReadBudget::is_page_time_used_up)
     }
 
     pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], visitor: Visitor<'_>) -> Result<()> {
@@ -388,7 +388,7 @@ impl SqliteConn {
     }
 
     /// Returns whether another connection has committed since the last call.
-    pub fn others_wrote(&self) -> Result<bool> {
+    pub fn have_others_written(&self) -> Result<bool> {
         let mut statement = self.conn.prepare_cached("pragma data_version").map_err(sqlite_error)?;
         let version: i64 = statement.query_row([], |row| row.get(0)).map_err(sqlite_error)?;
         Ok(self.data_version.replace(version) != version)
@@ -398,11 +398,11 @@ impl SqliteConn {
     pub fn begin_write_without_timeout(&self) -> Result<()> {
         BUSY_TIMEOUT.set(Duration::MAX);
         let begun = self.begin("begin immediate");
-        BUSY_TIMEOUT.set(SQLITE_BUSY);
+        BUSY_TIMEOUT.set(SQLITE_BUSY_TIMEOUT);
         begun
     }
 
-    pub fn begin_job(&self) {
+    pub fn begin_task(&self) {
         self.task_state.set(TaskState::Clean);
     }
 
@@ -419,7 +419,7 @@ impl SqliteConn {
     }
 
     /// Ends the current task and rolls back its changes.
-    pub fn undo_job(&self) -> Result<()> {
+    pub fn undo_task(&self) -> Result<()> {
         match self.task_state.replace(TaskState::None) {
             TaskState::Written => self.batch("rollback to job; release job"),
             _ => Ok(()),
@@ -522,14 +522,14 @@ mod tests {
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         conn.batch("create table t (n bigint)").unwrap();
         conn.begin("begin immediate").unwrap();
-        conn.begin_job();
+        conn.begin_task();
         conn.execute("insert into t values (1)", &[]).unwrap();
         conn.keep_task_changes().unwrap();
-        conn.begin_job();
+        conn.begin_task();
         assert!(!conn.has_task_written());
         conn.execute("insert into t values (2)", &[]).unwrap();
         assert!(conn.has_task_written());
-        conn.undo_job().unwrap();
+        conn.undo_task().unwrap();
         conn.commit().unwrap();
         let mut rows = conn.query("select sum(n) from t", &[]).unwrap();
         assert_eq!(rows[0].take::<i64>().unwrap(), 1);

@@ -13,7 +13,7 @@ use super::errors::sqlite_error;
 use super::space::{FileSpace, PAGE_BYTES};
 use super::timeouts::{StatementLimit, wait_for_lock};
 use super::{SqliteConn, TaskState};
-use crate::data_access::share_beside;
+use crate::data_access::share_sqlite_files;
 use crate::error::Result;
 use crate::error::blocked::{Need, blocked};
 use crate::hash::sha256;
@@ -122,7 +122,7 @@ impl SqliteConn {
         })
         .map_err(sqlite_error)?;
         if let Some(path) = shared.filter(|_| can_write) {
-            share_beside(path).map_err(|error| blocked(Need::Write, path, &error))?;
+            share_sqlite_files(path).map_err(|error| blocked(Need::Write, path, &error))?;
         }
         conn.pragma_update(None, "cache_size", -page_cache_kib(role)).map_err(sqlite_error)?;
         let is_limited = matches!(role, Role::Reader | Role::Scanner);

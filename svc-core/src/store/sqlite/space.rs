@@ -16,7 +16,7 @@ use rustix::io::retry_on_intr;
 
 use super::SqliteConn;
 use super::errors::{disk_full_error, sqlite_error};
-use crate::error::{Result, is_full};
+use crate::error::{Result, is_disk_full};
 use crate::store::disk::DiskErrorKind;
 
 /// Size of a database page, fixed when the file is created.
@@ -51,7 +51,7 @@ impl FileSpace {
         }
         let extend = |end: u64| allocate(&self.file, length, end.saturating_sub(length));
         match extend(bytes.next_multiple_of(GROWTH_STEP_BYTES)) {
-            Err(error) if is_full(&error) => extend(bytes),
+            Err(error) if is_disk_full(&error) => extend(bytes),
             done => done,
         }
     }
@@ -92,7 +92,7 @@ impl SqliteConn {
         let Some(space) = &self.space else { return Ok(0) };
         let bytes = self.required_bytes()?;
         match space.extend_to(bytes) {
-            Err(error) if is_full(&error) => {
+            Err(error) if is_disk_full(&error) => {
                 self.disk.set_error_kind(DiskErrorKind::Full);
                 Err(disk_full_error(error))
             }
@@ -114,7 +114,7 @@ impl SqliteConn {
     /// Returns `true` if the file system cannot determine this.
     pub(super) fn has_spare_space(&self) -> Result<bool> {
         let Some(space) = &self.space else { return Ok(true) };
-        Ok(!space.probe_spare_space(self.required_bytes()?).is_err_and(|error| is_full(&error)))
+        Ok(!space.probe_spare_space(self.required_bytes()?).is_err_and(|error| is_disk_full(&error)))
     }
 
     /// Returns the length in bytes that the file will have after a complete checkpoint.

@@ -11,8 +11,8 @@ use rusqlite::Connection;
 
 use super::errors::sqlite_error;
 use crate::error::Result;
-use crate::limits::SQLITE_BUSY;
-use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted_error, too_expensive};
+use crate::limits::SQLITE_BUSY_TIMEOUT;
+use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted_error, too_expensive_error};
 use crate::time::Clock;
 
 /// Interval at which a waiting writer retries the lock.
@@ -61,7 +61,7 @@ impl StatementLimit {
             return Err(interrupted_error());
         }
         if self.budget.is_used_up() {
-            return Err(too_expensive("the time limit was reached before a statement"));
+            return Err(too_expensive_error("the time limit was reached before a statement"));
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl StatementLimit {
 
 thread_local! {
     /// Maximum time that the current thread waits for a lock.
-    pub(super) static BUSY_TIMEOUT: Cell<Duration> = const { Cell::new(SQLITE_BUSY) };
+    pub(super) static BUSY_TIMEOUT: Cell<Duration> = const { Cell::new(SQLITE_BUSY_TIMEOUT) };
 }
 
 /// Waits for a moment while another connection holds the lock, and returns whether SQLite should try again.

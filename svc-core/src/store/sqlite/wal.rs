@@ -8,9 +8,9 @@ use super::SqliteConn;
 use super::errors::sqlite_error;
 use super::timeouts::BUSY_TIMEOUT;
 use crate::error::Result;
-use crate::limits::SQLITE_BUSY;
+use crate::limits::SQLITE_BUSY_TIMEOUT;
 use crate::store::disk::DiskErrorKind;
-use crate::store::engine::WalCut;
+use crate::store::engine::WalTruncation;
 
 /// Maximum time that a truncation of the write-ahead log waits for readers before it is postponed.
 const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(20);
@@ -37,7 +37,7 @@ impl SqliteConn {
             // for it.
             let timeout = if self.blocked_by_reader.get() { TRUNCATE_TIMEOUT } else { FULL_DISK_TIMEOUT };
             let cut = self.truncate_wal_within(timeout)?;
-            self.blocked_by_reader.set(cut == WalCut::BlockedByReader);
+            self.blocked_by_reader.set(cut == WalTruncation::BlockedByReader);
         }
         if self.disk.has_error() {
             let version = self.pragma("user_version")?;
@@ -63,22 +63,22 @@ impl SqliteConn {
     /// Tries to checkpoint the entire write-ahead log and truncate it.
     ///
     /// Writers are blocked while this waits for readers, so it does not wait long.
-    pub(crate) fn truncate_wal(&self) -> Result<WalCut> {
+    pub(crate) fn truncate_wal(&self) -> Result<WalTruncation> {
         self.truncate_wal_within(TRUNCATE_TIMEOUT)
     }
 
-    fn truncate_wal_within(&self, timeout: Duration) -> Result<WalCut> {
+    fn truncate_wal_within(&self, timeout: Duration) -> Result<WalTruncation> {
         BUSY_TIMEOUT.set(timeout);
         let found = self.conn.query_row("pragma wal_checkpoint(truncate)", [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         });
-        BUSY_TIMEOUT.set(SQLITE_BUSY);
+        BUSY_TIMEOUT.set(SQLITE_BUSY_TIMEOUT);
         Ok(match found.map_err(sqlite_error)? {
-            (0, ..) => WalCut::Done,
+            (0, ..) => WalTruncation::Done,
             // Frames remain, because a reader may still need the pages that they replace.
-            (_, frames, moved) if frames > moved => WalCut::BlockedByReader,
+            (_, frames, moved) if frames > moved => WalTruncation::BlockedByReader,
             // Another connection has the checkpoint lock or the write lock.
-            _ => WalCut::Busy,
+            _ => WalTruncation::Busy,
         })
     }
 
@@ -113,12 +113,16 @@ mod tests {
         let (folder, conn, other) = with_a_wal();
         other.batch("begin; select * from t").unwrap();
         conn.batch("insert into t values (2)").unwrap();
-        assert_eq!(conn.truncate_wal().unwrap(), WalCut::BlockedByReader, "a reader of an earlier state");
+        assert_eq!(
+            conn.truncate_wal().unwrap(),
+            WalTruncation::BlockedByReader,
+            "a reader of an earlier state"
+        );
         other.batch("commit; begin immediate").unwrap();
-        assert_eq!(conn.truncate_wal().unwrap(), WalCut::Busy, "another connection writes");
+        assert_eq!(conn.truncate_wal().unwrap(), WalTruncation::Busy, "another connection writes");
         assert!(wal_bytes(&folder) > 0);
         other.batch("commit").unwrap();
-        assert_eq!(conn.truncate_wal().unwrap(), WalCut::Done);
+        assert_eq!(conn.truncate_wal().unwrap(), WalTruncation::Done);
         assert_eq!(wal_bytes(&folder), 0);
     }
 

@@ -20,9 +20,9 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::{Code, Error, Result};
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::WorkspaceId;
-use crate::limits::{GRAPH_HASHES, GRAPH_MAX};
+use crate::limits::{GRAPH_HASHES_CACHED_MAX, GRAPH_MAX};
 use crate::log::canonical;
 use crate::op::Read;
 use crate::store::{Columns, Scan};
@@ -212,7 +212,7 @@ fn hash_graph(
         graph.as_mut().map(|graph| &mut graph.nodes),
     )?;
     hashing.digest.update(b"]}");
-    Ok((hash_text(&hashing.digest.finalize().into()), graph))
+    Ok((format_hash(&hashing.digest.finalize().into()), graph))
 }
 
 /// The state of hashing a graph while its rows are being read.
@@ -285,7 +285,7 @@ fn cached_hash(workspace: WorkspaceId, head: &[u8; 32]) -> Option<String> {
 fn cache_hash(workspace: WorkspaceId, head: [u8; 32], hash: String) {
     let mut known = lock(&HASH_CACHE);
     known.retain(|(of, ..)| *of != workspace);
-    if known.len() >= GRAPH_HASHES {
+    if known.len() >= GRAPH_HASHES_CACHED_MAX {
         known.pop_front();
     }
     known.push_back((workspace, head, hash));
@@ -305,11 +305,11 @@ mod tests {
     #[test]
     fn the_hash_of_the_newest_head_of_so_many_workspaces_is_remembered() {
         let workspace = |number: usize| WorkspaceId::from(Uuid::from_u128(number as u128 + 1_000_000));
-        for number in 0..=GRAPH_HASHES {
+        for number in 0..=GRAPH_HASHES_CACHED_MAX {
             cache_hash(workspace(number), [1; 32], "old".to_owned());
             cache_hash(workspace(number), [2; 32], number.to_string());
         }
-        assert_eq!(lock(&HASH_CACHE).len(), GRAPH_HASHES);
+        assert_eq!(lock(&HASH_CACHE).len(), GRAPH_HASHES_CACHED_MAX);
         assert_eq!(cached_hash(workspace(0), &[2; 32]), None);
         assert_eq!(cached_hash(workspace(1), &[1; 32]), None);
         assert_eq!(cached_hash(workspace(1), &[2; 32]), Some("1".to_owned()));

@@ -17,15 +17,15 @@ use serde_json::json;
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
 use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Result};
-use crate::hash::hash_text;
+use crate::hash::format_hash;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces::{OwnWorkspaceId, load_workspace};
-use crate::log::verify::{Break, Defect, checkpoint_of};
+use crate::log::verify::{Break, Defect, log_checkpoint};
 use crate::op::{Feature, Read, reading};
 use crate::schema::default_is;
 use crate::stream::checkpoints::{LogTree, load_tree_at_floor};
-use crate::stream::events::broken_log;
+use crate::stream::events::broken_log_error;
 use crate::stream::workspace_address::workspace_uri;
 use crate::time::Time;
 use graph::WorkspaceGraph;
@@ -159,8 +159,8 @@ fn continue_snapshot(
     let head = snapshot.head.lsn;
     if let Err(broken) = tree.grow(cx, head)? {
         // If the missing events were pruned in the meantime, the snapshot starts over.
-        return match LogRange::of(cx, workspace)?.has_after(tree.lsn()) {
-            true => Err(broken_log(workspace, broken)),
+        return match LogRange::of(cx, workspace)?.has_all_events_after(tree.lsn()) {
+            true => Err(broken_log_error(workspace, broken)),
             false => Ok(None),
         };
     }
@@ -168,11 +168,11 @@ fn continue_snapshot(
         pending.0 = Some((snapshot, tree));
         return Ok(None);
     }
-    if hash_text(&tree.hash()) != snapshot.head.content_hash {
-        return Err(broken_log(workspace, Break { lsn: head, defect: Defect::Head }));
+    if format_hash(&tree.hash()) != snapshot.head.content_hash {
+        return Err(broken_log_error(workspace, Break { lsn: head, defect: Defect::Head }));
     }
     let size = u64::try_from(head).map_err(Error::internal)?;
-    snapshot.checkpoint = Some(checkpoint_of(workspace, size, tree.root()).sign(signer));
+    snapshot.checkpoint = Some(log_checkpoint(workspace, size, tree.root()).sign(signer));
     Ok(Some(snapshot))
 }
 
@@ -193,10 +193,10 @@ fn snapshot_without_checkpoint(cx: &Read<'_>, input: &GetLogSnapshot) -> Result<
         type_name: FORMAT_ID,
         floor: SnapshotFloor {
             lsn: floor,
-            prev_hash: hash_text(&before.hash()),
+            prev_hash: format_hash(&before.hash()),
             href: href(floor.saturating_sub(1)),
         },
-        head: SnapshotHead { lsn, content_hash: hash_text(&hash), at, href: href(lsn) },
+        head: SnapshotHead { lsn, content_hash: format_hash(&hash), at, href: href(lsn) },
         graph_hash,
         checkpoint: None,
         graph,

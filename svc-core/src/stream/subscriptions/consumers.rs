@@ -153,7 +153,7 @@ impl Consumer {
     pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, last_sent: i64) -> Result<()> {
         let mut moved = self.position_change(position);
         let moved = dispatch.await_change(self.work, Surface::System, move |cx| {
-            LogRange::read(cx)?.check_after(cx.caller().workspace_id, position)?;
+            LogRange::read(cx)?.check_has_all_events_after(cx.caller().workspace_id, position)?;
             moved(cx)
         });
         if moved.await? == 0 {
@@ -240,7 +240,7 @@ fn take_consumer(
     let stored: Option<(i64,)> = cx.one(SELECT_POSITION, &[&workspace, &member, &name])?;
     let range = LogRange::read(cx)?;
     let position = begin.or(stored.map(|(after,)| after)).unwrap_or(range.head);
-    range.check_after(workspace, position)?;
+    range.check_has_all_events_after(workspace, position)?;
     let holder = Uuid::from_bytes(cx.entropy().bytes()?);
     if stored.is_some() {
         cx.execute(1, SET_HOLDER, &[&workspace, &member, &name, &holder, &position, &now])?;

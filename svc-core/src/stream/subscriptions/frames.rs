@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::event::Attribution;
 use crate::log::feed::FrameForm;
-use crate::mark::without_mark;
+use crate::mark::strip_byte_order_mark;
 use crate::op::{self, Input};
 use crate::schema::{self, inlined_input, inlined_output};
 use crate::text::Count;
@@ -62,7 +62,7 @@ pub struct StartRequest {
 impl FirstFrame {
     /// Parses the first frame of a connection.
     pub fn read(text: &str) -> Result<Self> {
-        op::decode_frame(&Input::json(without_mark(text).to_owned()))
+        op::decode_frame(&Input::json(strip_byte_order_mark(text).to_owned()))
             .map_err(|error| malformed_error("the first frame", error.detail()))
     }
 
@@ -120,7 +120,7 @@ pub struct ClientRequests {
 impl ClientRequests {
     /// Adds the request in a frame. Only the last `after_id` and the highest `ack` are kept.
     pub fn add(&mut self, text: &str) -> Result<()> {
-        let frame: LaterFrame = op::decode_frame(&Input::json(without_mark(text).to_owned()))?;
+        let frame: LaterFrame = op::decode_frame(&Input::json(strip_byte_order_mark(text).to_owned()))?;
         match (frame.after_id, frame.ack) {
             (Some(after_id), None) => self.after_id = Some(after_id.get()),
             (None, Some(ack)) => self.ack = self.ack.max(Some(ack.get())),

@@ -127,9 +127,9 @@ impl Subscriptions {
         let has_begun_before = consumer.is_some() || matches!(begin, StartPosition::AfterLastReceived(_));
         let has_replay = wanted.workspace_id.is_some() || has_begun_before;
         let begins = consumer_position.or(after).filter(|_| has_replay).unwrap_or(range.head);
-        range.check_after(workspace, begins)?;
+        range.check_has_all_events_after(workspace, begins)?;
         let room_lsn = range.head;
-        let hint = (!has_replay).then(|| range.count_after(after.unwrap_or(range.beginning())));
+        let hint = (!has_replay).then(|| range.count_events_after(after.unwrap_or(range.beginning())));
         let filter = wanted.event_filter();
         let shared = self.get_or_create_tail(dispatch, own, room_lsn);
         let listening = ListenerGuard::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);

@@ -12,7 +12,7 @@ use crate::conversation::visibility::audiences;
 use crate::error::Result;
 use crate::id::ChannelId;
 use crate::identity::floor::LogRange;
-use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
+use crate::limits::{FEED_READ_BYTES, FEED_READ_EVENTS_MAX};
 use crate::log::bus::EventFilter;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
 use crate::log::verify::{Break, ChainCursor, ReadBounds, RecentTimes};
@@ -64,16 +64,16 @@ pub(super) fn read_page(cx: &Read<'_>, request: &PageRequest) -> Result<LogPage>
 
 /// Reads the requested events within the range of the log, or returns why they cannot be read.
 fn read_events(cx: &Read<'_>, request: &PageRequest, range: LogRange) -> Result<PageOutcome> {
-    if !range.has_after(request.after) {
+    if !range.has_all_events_after(request.after) {
         return Ok(PageOutcome::TooOld);
     }
     let workspace = cx.caller().workspace_id;
     let mut cursor = match &request.cursor {
         Some(cursor) => cursor.clone(),
-        None => ChainCursor::after(workspace, request.after, range.hash_at(cx, request.after)?),
+        None => ChainCursor::after(workspace, request.after, range.event_hash_at(cx, request.after)?),
     };
     let young = request.min_age.map(|min_age| RecentTimes::than(min_age, cx.now()));
-    let bounds = ReadBounds { up_to: range.head, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young };
+    let bounds = ReadBounds { up_to: range.head, rows: FEED_READ_EVENTS_MAX, bytes: FEED_READ_BYTES, young };
     let (mut events, mut bytes): (Vec<Arc<FeedEvent>>, usize) = (Vec::new(), 0);
     let read = cursor.read(cx, bounds, |lsn, row| {
         if request.filter.matches(row.kind, &row.subject) {
@@ -85,7 +85,7 @@ fn read_events(cx: &Read<'_>, request: &PageRequest, range: LogRange) -> Result<
     })?;
     if let Err(broken) = read {
         // The missing events may have been pruned after the floor was read.
-        let is_pruned = !LogRange::read(cx)?.has_after(request.after);
+        let is_pruned = !LogRange::read(cx)?.has_all_events_after(request.after);
         return Ok(if is_pruned { PageOutcome::TooOld } else { PageOutcome::Broken(broken) });
     }
     Ok(PageOutcome::Events { frames: visible_frames(cx, request, events)?, cursor: Box::new(cursor) })

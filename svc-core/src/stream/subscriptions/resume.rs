@@ -40,7 +40,7 @@ impl ResumeTokenContent {
     /// Encodes the content as an authenticated resume token.
     pub fn encode(&self, sealer: &Sealer) -> Result<String> {
         let body = serde_json::to_vec(self).map_err(Error::internal)?;
-        let tag = sealer.tag_for(KEY_LABEL, &body)?;
+        let tag = sealer.create_tag(KEY_LABEL, &body)?;
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(&body), URL_SAFE_NO_PAD.encode(tag)))
     }
 
@@ -64,7 +64,7 @@ impl ResumeTokenContent {
             Some((URL_SAFE_NO_PAD.decode(body).ok()?, URL_SAFE_NO_PAD.decode(tag).ok()?))
         });
         let Some((body, tag)) = decoded else { return Ok(None) };
-        let is_genuine = sealer.is_tag_for(KEY_LABEL, &body, &tag)?;
+        let is_genuine = sealer.verify_tag(KEY_LABEL, &body, &tag)?;
         Ok(if is_genuine { serde_json::from_slice(&body).ok() } else { None })
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
 use crate::conversation::messages::{frames_with_content, is_content_event};
-use crate::conversation::visibility::{Audience, audiences, is_workspace_seen_by};
+use crate::conversation::visibility::{Audience, audiences, is_workspace_visible_to};
 use crate::error::{Error, Result};
 use crate::id::ChannelId;
 use crate::log::feed::{FeedEvent, FrameBytes, Tail};
@@ -74,8 +74,8 @@ pub(super) fn is_visible_to(
     audience: impl Fn(ChannelId) -> Option<Audience>,
 ) -> Option<bool> {
     match event.subject.channel_id {
-        None => Some(is_workspace_seen_by(visibility)),
-        Some(channel) => audience(channel).map(|audience| audience.is_seen_by(visibility, channel)),
+        None => Some(is_workspace_visible_to(visibility)),
+        Some(channel) => audience(channel).map(|audience| audience.is_visible_to(visibility, channel)),
     }
 }
 
@@ -134,7 +134,7 @@ impl SharedTail {
         let events: Vec<Arc<FeedEvent>> = events.into_values().collect();
         let shared = Arc::clone(self);
         let done = move |outcome: Result<RoundResult>| shared.finish_round(requests, outcome.map(Arc::new));
-        self.dispatch.submit_as_instance(self.work, move |cx| read_round(cx, &events), done);
+        self.dispatch.submit_read_as_instance(self.work, move |cx| read_round(cx, &events), done);
     }
 
     /// Sends the result of a round to its subscribers, caches the audiences, and starts the next round.

@@ -22,7 +22,7 @@ use crate::log::bus::EventFilter;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm, TailHead, TailView};
 use crate::log::verify::{ChainCursor, RecentTimes};
 use crate::op::{Admission, Dispatch, MemberConnection, Operation, Read};
-use crate::stream::events::broken_log;
+use crate::stream::events::broken_log_error;
 use crate::time::Monotonic;
 
 /// Maximum time between checks of a credential while its workspace's epoch is unchanged.
@@ -127,13 +127,13 @@ impl Subscriber {
     /// `must_refetch` if the log no longer contains the next events, with 409 `event-log-broken` if the log
     /// does not verify, and with 409 `wrong-state` if a newer connection holds the consumer.
     pub async fn next(&mut self, bounds: BatchBounds, wait: Duration) -> Result<EventBatch> {
-        self.next_within(bounds, wait, i64::MAX).await
+        self.next_until_epoch_changes(bounds, wait, i64::MAX).await
     }
 
     /// Returns the next events as [`Self::next`] does, unless the access rules change.
     ///
     /// Returns an empty batch as soon as the subscriber's epoch is later than `epoch`.
-    pub async fn next_within(
+    pub async fn next_until_epoch_changes(
         &mut self,
         bounds: BatchBounds,
         wait: Duration,
@@ -171,7 +171,7 @@ impl Subscriber {
     }
 
     /// Discards the last batch, so that the next batch begins at the same position.
-    pub fn put_back(&mut self) {
+    pub fn put_back_batch(&mut self) {
         self.offered_batch = None;
     }
 
@@ -226,7 +226,7 @@ impl Subscriber {
     }
 
     /// Returns the current time on the clock that times this subscriber's waits.
-    pub fn timer_now(&self) -> Monotonic {
+    pub fn monotonic_now(&self) -> Monotonic {
         self.dispatch.clock.monotonic()
     }
 
@@ -294,7 +294,7 @@ impl Subscriber {
             .tail
             .view(self.after, bounds.events, |event| self.filter.matches(&event.kind, &event.subject));
         match view {
-            TailView::Broken(broken) => Err(broken_log(self.workspace_id(), broken)),
+            TailView::Broken(broken) => Err(broken_log_error(self.workspace_id(), broken)),
             TailView::Behind => self.read_log(bounds).await,
             TailView::Events { events, up_to, head } => {
                 self.take_from_tail(bounds, events, up_to, head).await
@@ -428,7 +428,7 @@ impl Subscriber {
         self.range = LogRange { head: self.range.head.max(range.head), ..range };
         match outcome {
             PageOutcome::TooOld => Err(range.must_refetch(self.workspace_id())),
-            PageOutcome::Broken(broken) => Err(broken_log(self.workspace_id(), broken)),
+            PageOutcome::Broken(broken) => Err(broken_log_error(self.workspace_id(), broken)),
             PageOutcome::Events { frames, cursor } => {
                 let end_position = cursor.lsn();
                 self.cursor = Some(*cursor);

@@ -167,7 +167,7 @@ impl SampleDm {
         let table = svc_core::operation_table().unwrap();
         let wanted = |operation: &&Operation| {
             let is_destructive = operation.effect() == Effect::Destructive;
-            !operation.effect().changes_nothing() && is_destructive == destructive && !is_personal(operation)
+            !operation.effect().is_read_only() && is_destructive == destructive && !is_personal(operation)
         };
         let mut done = BTreeSet::new();
         // A member who has left can do nothing more.
@@ -215,7 +215,7 @@ impl SampleDm {
         let world = &self.world;
         let mut shown = BTreeMap::new();
         let mut keys = BTreeSet::new();
-        for operation in world.service.table().operations().filter(|row| row.effect().changes_nothing()) {
+        for operation in world.service.table().operations().filter(|row| row.effect().is_read_only()) {
             let example = operation.docs().example(&world.fixture).unwrap();
             for example in [Some(example), self.example_within(operation)].into_iter().flatten() {
                 for (way, input) in inputs(operation, &example) {

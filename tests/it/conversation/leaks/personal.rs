@@ -134,7 +134,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     for last in [false, true] {
         let changes = |operation: &&Operation| {
             let is_last = operation.effect() == Effect::Destructive;
-            is_personal(operation) && !operation.effect().changes_nothing() && is_last == last
+            is_personal(operation) && !operation.effect().is_read_only() && is_last == last
         };
         for operation in world.service.table().operations().filter(changes) {
             for way in CallPath::over_the_wire(operation) {

@@ -60,7 +60,7 @@ fn call(
 
 /// Returns the rows that change something; those that remove objects which others need come last.
 pub fn in_order(world: &World) -> Vec<&Operation> {
-    let rows = world.service.table().rows().filter(|row| !row.effect().changes_nothing());
+    let rows = world.service.table().rows().filter(|row| !row.effect().is_read_only());
     let mut rows: Vec<&Operation> = rows.collect();
     let place = |row: &Operation, of: &[&str]| of.iter().position(|name| *name == row.name());
     rows.sort_by_key(|row| {

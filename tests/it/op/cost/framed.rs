@@ -14,7 +14,7 @@ pub fn expensive_reads(world: &World, seen: &SeenStatements) -> Vec<String> {
     let mut found = Vec::new();
     let credentials = Credentials::new(world);
     let rows = world.service.table().rows();
-    for row in rows.filter(|row| row.http().frame.is_some() && row.effect().changes_nothing()) {
+    for row in rows.filter(|row| row.http().frame.is_some() && row.effect().is_read_only()) {
         for input in inputs(world, row) {
             let (answer, cost) = asked(world, seen, row.name(), || credentials.call(world, row, &input));
             // A filter that would be compared with more rows is refused, as is one of another resource, and

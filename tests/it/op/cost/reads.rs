@@ -108,7 +108,7 @@ fn waited(
 /// Returns a report for every call that costs too much, except for the listed exceptions.
 pub fn expensive(world: &World, seen: &SeenStatements) -> Vec<String> {
     let mut found = Vec::new();
-    let reads = world.service.table().operations().filter(|operation| operation.effect().changes_nothing());
+    let reads = world.service.table().operations().filter(|operation| operation.effect().is_read_only());
     for operation in reads {
         let is_excepted = EXCEPTIONS.iter().any(|(name, _)| *name == operation.name());
         if is_excepted {

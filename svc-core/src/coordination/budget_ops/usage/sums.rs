@@ -73,7 +73,7 @@ pub(super) fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> R
     let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
     let sums: Vec<UsageSum> = cx.query(SUMS, &[&workspace_id, &first, &USAGE_SUMS_MAX])?;
     let since = Time::from_micros(first.saturating_mul(DAY_MICROS));
-    Ok(WorkspaceUsage { sums: Page::after_place(sums, input.cursor), since })
+    Ok(WorkspaceUsage { sums: Page::rest_after_index(sums, input.cursor), since })
 }
 
 /// Selects the day of the row at offset `$3`, newest days first.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::error::{Code, Result};
 use crate::id::WorkspaceId;
-use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX};
+use crate::limits::{WAITS_MAX, WAITS_PER_CLIENT_MAX};
 use crate::log::bus::NewEvent;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
@@ -131,7 +131,7 @@ impl WokenWaits {
 
 impl Default for WaitScheduler {
     fn default() -> Self {
-        let quotas = Quotas { client: Some(WAITS_OF_CLIENT_MAX), ..Quotas::default() };
+        let quotas = Quotas { client: Some(WAITS_PER_CLIENT_MAX), ..Quotas::default() };
         Self {
             schedule: Mutex::default(),
             next_number: AtomicU64::default(),
@@ -242,7 +242,7 @@ impl PollTarget {
 
 /// Submits rounds to the readers for all due work.
 pub(in crate::op) fn submit_rounds(dispatch: &Arc<Dispatch>) {
-    let max_rounds = if dispatch.executor.reads_locally() { LOCAL_ROUNDS_MAX } else { REMOTE_ROUNDS_MAX };
+    let max_rounds = if dispatch.executor.has_local_reads() { LOCAL_ROUNDS_MAX } else { REMOTE_ROUNDS_MAX };
     for target in begin_due_rounds(dispatch, max_rounds) {
         let task = PollRound { dispatch: Arc::clone(dispatch), target, attempts: None };
         dispatch.executor.read(Box::new(task), false);
@@ -514,7 +514,7 @@ mod tests {
     fn a_wait_counts_against_its_token_until_it_ends_or_is_abandoned() {
         let fixture = Fixture::new();
         let never = || script([]).0;
-        let held: Vec<_> = (0..WAITS_OF_CLIENT_MAX).map(|_| fixture.wait(never())).collect();
+        let held: Vec<_> = (0..WAITS_PER_CLIENT_MAX).map(|_| fixture.wait(never())).collect();
         let (parked, outcome) = fixture.wait(never());
         assert!(parked.is_none(), "one token parks no more than its share");
         assert_eq!(outcome.recv().unwrap(), Err(Code::Overloaded));
