@@ -14,10 +14,11 @@ pub const ANSWER_MCP_BYTES: usize = 60_000;
 pub const ANSWER_BYTES_MIN: i64 = 4096;
 /// Maximum value that a caller can set as the maximum bytes of an answer.
 pub const ANSWER_BYTES_MAX: i64 = 1_048_576;
-/// Maximum bytes of an MCP message that contains an answer. Some clients reject longer server-sent events.
-pub const MCP_MESSAGE_BYTES_MAX: usize = 1_048_576;
-/// Bytes of an MCP message that are reserved for fields other than the answer, such as the request's id.
-pub const MCP_ENVELOPE_BYTES: usize = 8192;
+/// Maximum bytes of an answer in an MCP message, together with the answer's copy as text.
+///
+/// Some clients reject server-sent events above 1 MiB. The rest of that size is reserved for other fields,
+/// such as the request's id.
+pub const MCP_ANSWER_BYTES_MAX: usize = 1_048_576 - 8192;
 /// Default maximum bytes of an answer in JSON, except over MCP.
 pub const ANSWER_BYTES: usize = 4_194_304;
 /// Bytes added to the size of an item's texts to estimate the size of the item on a page.

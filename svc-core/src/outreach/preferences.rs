@@ -93,11 +93,9 @@ pub(super) struct Preferences {
     /// and only in the inbox.
     muted: Vec<Uuid>,
     /// Hours in which no emails and pushes are sent; null if there are none.
-    #[schemars(transform = brief(""))]
     quiet_hours: Option<QuietHours>,
     /// Times of the digest, an email with the notifications that are not emailed individually; null for every
     /// full hour.
-    #[schemars(transform = brief(""))]
     digest: Option<Digest>,
     /// Whether emails and pushes contain the titles of threads and the text of messages. Text that was sent
     /// cannot be withdrawn.

@@ -4,7 +4,7 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
 use svc_core::Error;
-use svc_core::limits::{MCP_ENVELOPE_BYTES, MCP_MESSAGE_BYTES_MAX};
+use svc_core::limits::MCP_ANSWER_BYTES_MAX;
 use svc_core::op::{Table, mcp};
 
 use crate::request_context::RequestContext;
@@ -29,7 +29,7 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
     members.extend_from_slice(TEXT_START);
     push_as_string(&mut members, output);
     let is_structured = revision.has_structured_content();
-    if is_structured && members.len() + output.len() > MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES {
+    if is_structured && members.len() + output.len() > MCP_ANSWER_BYTES_MAX {
         members.truncate(TEXT_START.len());
         push_as_string(&mut members, too_long_text(output.len()).as_bytes());
     }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_message_has_the_output_twice_only_as_far_as_all_clients_accept_it() {
-        let most = MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES;
+        let most = MCP_ANSWER_BYTES_MAX;
         let id = RequestId::String("\u{1}".repeat(1024).into());
         let message = |length: usize, revision| {
             let output = json!({"a": "\"".repeat(length)}).to_string();
@@ -124,7 +124,7 @@ mod tests {
         };
         for length in [10, most / 6 - 100, most / 6 + 100, most / 2 - 4] {
             let (output, text, structured, bytes) = message(length, Revision::UNSTATED);
-            assert!(bytes <= MCP_MESSAGE_BYTES_MAX, "{length}: {bytes}");
+            assert!(bytes <= 1_048_576, "{length}: {bytes}");
             assert_eq!(structured, output, "{length}");
             assert_eq!(text == output, length < most / 6, "{length}: {text}");
         }

@@ -315,7 +315,7 @@ struct PartsBuilder<'t> {
 
 impl PartsBuilder<'_> {
     /// Adds parts until a limit is reached. Returns the position at which the rest of the source begins, or
-    /// `None` if there is no rest.
+    /// `None` if the parts cover the whole source.
     fn build(&mut self) -> Option<RestStart> {
         // Number of open containers inside a part that is displayed as source.
         let mut skipped = 0_usize;

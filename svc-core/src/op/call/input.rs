@@ -22,8 +22,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::json::{self, ValueBudget};
 use crate::limits::{
-    ANSWER_BYTES, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH, MCP_ENVELOPE_BYTES,
-    MCP_MESSAGE_BYTES_MAX, PAGE_DEFAULT_MCP,
+    ANSWER_BYTES, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH, MCP_ANSWER_BYTES_MAX, PAGE_DEFAULT_MCP,
 };
 use crate::op::call::absent_fields::{has_null, is_optional, omit_null_members, omit_nulls};
 use crate::op::call::answer_options::{AnswerOptions, DETAIL, MAX_BYTES, MaxBytes, OFFSET, Offset};
@@ -53,7 +52,8 @@ pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Resu
 pub(crate) struct AnswerOptionValues {
     /// The options that the request may set.
     options: AnswerOptions,
-    surface: Surface,
+    /// Maximum value of the bytes of an answer on the request's surface.
+    max_bytes_limit: usize,
     /// Level of detail of the answer.
     pub detail: Detail,
     /// Value of the input field `limit` if the request does not set it, or `None` for the operation's own
@@ -70,12 +70,12 @@ impl AnswerOptionValues {
     ///
     /// The defaults are smaller over MCP, because a model pays for everything that it reads.
     pub fn defaults_for(surface: Surface, options: AnswerOptions) -> Self {
-        let (detail, limit, max_bytes) = match surface {
-            Surface::Mcp => (Detail::Lean, Some(PAGE_DEFAULT_MCP), ANSWER_MCP_BYTES),
-            _ => (Detail::Full, None, ANSWER_BYTES),
+        let (detail, limit, max_bytes, max_bytes_limit) = match surface {
+            Surface::Mcp => (Detail::Lean, Some(PAGE_DEFAULT_MCP), ANSWER_MCP_BYTES, MCP_ANSWER_BYTES_MAX),
+            _ => (Detail::Full, None, ANSWER_BYTES, ANSWER_BYTES),
         };
         let (detail, limit) = if options.detail { (detail, limit) } else { (Detail::Full, None) };
-        Self { options, surface, detail, limit, bounds: AnswerBounds { max_bytes, offset: 0 } }
+        Self { options, max_bytes_limit, detail, limit, bounds: AnswerBounds { max_bytes, offset: 0 } }
     }
 
     /// Moves the answer options from the fields of a request into `self`, and adds the default `limit` if the
@@ -87,11 +87,7 @@ impl AnswerOptionValues {
         }
         let number = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
         if max_bytes && let Some(requested) = take_field::<MaxBytes>(entries, MAX_BYTES)? {
-            let max_bytes_of_surface = match self.surface {
-                Surface::Mcp => MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES,
-                _ => usize::MAX,
-            };
-            self.bounds.max_bytes = number(requested.get()).min(max_bytes_of_surface);
+            self.bounds.max_bytes = number(requested.get()).min(self.max_bytes_limit);
         }
         if offset && let Some(requested) = take_field::<Offset>(entries, OFFSET)? {
             self.bounds.offset = number(requested.get());
