@@ -35,7 +35,7 @@ pub(crate) fn push_hash(out: &mut String, hash: &[u8; 32]) {
 
 /// The name of an artifact: the SHA-256 of its bytes, as 64 hex digits in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ArtifactSha([u8; 32]);
+pub struct ArtifactSha([u8; 32]);
 
 impl ArtifactSha {
     /// Parses a name of 64 hex digits.

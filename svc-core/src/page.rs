@@ -32,9 +32,9 @@ use cursor::{hides_cursors, serialize_as_cursors};
 #[schemars(rename = "Page_{T}", bound = "T: JsonSchema, K: Position")]
 pub struct Page<T, K = i64> {
     /// The items, in the list's order. A page may be short or empty although more items follow.
-    items: Vec<T>,
+    pub items: Vec<T>,
     /// The `cursor` of the next page, or null on the last page.
-    next_cursor: Option<Cursor<K>>,
+    pub next_cursor: Option<Cursor<K>>,
     /// The position of each item, so that the page can end after any of them.
     #[serde(rename = "$cursors")]
     #[serde(skip_serializing_if = "hides_cursors", serialize_with = "serialize_as_cursors")]

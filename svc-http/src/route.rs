@@ -155,6 +155,8 @@ mod tests {
         thread_id: Option<String>,
     }
 
+    svc_core::without_requests! { Probe }
+
     #[derive(Serialize, JsonSchema)]
     struct Nothing {}
 

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use secrecy::SecretString;
+use svc_core::api::{WaitForEvent, Whoami};
 use svc_core::capability::Capabilities;
 use svc_core::id::MemberId;
 use svc_core::op::{Admission, AdmissionFailure, Credential, Input, Operation, Reply, RequestHead, Surface};
-use svc_core::ops::{Bearer, BegunSubscription, Subscription, WAIT_FOR_EVENT, WHOAMI};
+use svc_core::ops::{Bearer, BegunSubscription, Subscription};
 use svc_core::{Code, Error, Holder, LimitState, Peer, Result, Service};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -199,7 +200,7 @@ impl Principal {
 
     /// Returns the current data of the member that the credential acts as.
     pub(crate) async fn current_bearer(&self, service: &Service) -> Result<Bearer> {
-        let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
+        let admission = self.admission(service, Some(service.table().operation_of::<Whoami>()?)).await?;
         let reply = service.bearer(admission.without_operation()).await?;
         self.record_lsn(reply.lsn);
         Ok(reply.output)
@@ -258,7 +259,7 @@ impl Principal {
     }
 
     async fn subscription_admission(&self, service: &Service) -> Result<Admission> {
-        self.admission(service, Some(WAIT_FOR_EVENT.operation(service.table())?)).await
+        self.admission(service, Some(service.table().operation_of::<WaitForEvent>()?)).await
     }
 
     /// Returns the current capabilities of the caller.

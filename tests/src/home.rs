@@ -16,6 +16,8 @@ struct SendHome {
     member_id: MemberId,
 }
 
+svc_core::without_requests! { SendHome }
+
 crate::keeps_nothing!(SendHome => Value);
 
 fn send_home(cx: &mut Write<'_>, input: &SendHome) -> Result<Value> {

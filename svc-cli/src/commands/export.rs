@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use svc_core::api::{ExportTexts, ExportWorkspace};
 use svc_core::id::WorkspaceId;
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_core::setup::Variables;
 use svc_core::spool::FileContent;
 use svc_core::{Code, Error, Result};
@@ -70,12 +70,11 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
     };
     let workspace_id = caller.workspace(command.workspace)?;
     let words = match command.words {
-        ExportedContent::All => Words::All,
-        ExportedContent::None => Words::None,
+        ExportedContent::All => ExportTexts::All,
+        ExportedContent::None => ExportTexts::None,
     };
     let exporting = spinner("exporting");
-    let content =
-        caller.call(EXPORT_WORKSPACE, Ok(ExportWorkspace { workspace_id: workspace_id.into(), words }))?;
+    let content = caller.call(&ExportWorkspace::new().workspace_id(workspace_id).words(words))?;
     exporting.finish_and_clear();
     write_export_file(&content, &command.output)?;
     let file = command.output.as_path();

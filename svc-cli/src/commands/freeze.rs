@@ -2,11 +2,10 @@
 
 use clap::Args;
 use svc_core::Result;
-use svc_core::ops::{FREEZE_MEMBER, FreezeMember, UNFREEZE_MEMBER, UnfreezeMember};
+use svc_core::api::{FreezeMember, UnfreezeMember};
 use svc_core::setup::Variables;
-use svc_core::text::Prose;
 
-use super::{TargetMember, invalid_argument_error};
+use super::TargetMember;
 use crate::output::Printer;
 
 /// Freeze a member: the member's claims end, and the member may only read until the freeze is lifted.
@@ -35,11 +34,11 @@ pub struct Unfreeze {
 /// Runs `svc freeze`: freezes a member, and prints how many claims of the member have ended.
 pub fn run(command: &Freeze, variables: &Variables, output: &Printer) -> Result<()> {
     let (caller, member) = command.target.find(variables)?;
-    let reason = command.reason.clone().map(Prose::new).transpose().map_err(invalid_argument_error("reason"));
-    let workspace_id = member.workspace_id.into();
-    let member_id = member.id;
-    let wanted = reason.map(|reason| FreezeMember { workspace_id, member_id, reason });
-    let frozen = caller.call(FREEZE_MEMBER, wanted)?;
+    let mut wanted = FreezeMember::new(member.id).workspace_id(member.workspace_id);
+    if let Some(reason) = &command.reason {
+        wanted = wanted.reason(reason);
+    }
+    let frozen = caller.call(&wanted)?;
     let text = format!("{} is frozen. Claims released: {}.", member.handle, frozen.claims_released);
     output.print_result(&frozen, &text)
 }
@@ -47,8 +46,6 @@ pub fn run(command: &Freeze, variables: &Variables, output: &Printer) -> Result<
 /// Runs `svc unfreeze`: lifts the freeze of a member.
 pub fn run_unfreeze(command: &Unfreeze, variables: &Variables, output: &Printer) -> Result<()> {
     let (caller, member) = command.target.find(variables)?;
-    let workspace_id = member.workspace_id.into();
-    let member_id = member.id;
-    let member = caller.call(UNFREEZE_MEMBER, Ok(UnfreezeMember { workspace_id, member_id }))?;
+    let member = caller.call(&UnfreezeMember::new(member.id).workspace_id(member.workspace_id))?;
     output.print_result(&member, &format!("{} is not frozen.", member.handle))
 }

@@ -6,15 +6,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use svc_core::api::{ImportMode, ImportWorkspace};
 use svc_core::config::Config;
-use svc_core::ops::{AnyHandle, IMPORT_WORKSPACE, ImportWorkspace, Mode};
 use svc_core::setup::Variables;
 use svc_core::signed_note::known_keys;
-use svc_core::spool::{self, SpoolFolder, Upload};
-use svc_core::text::Text;
+use svc_core::spool::{self, SpoolFolder};
 use svc_core::{Code, Error, Result, verify_export};
 
-use super::{CommandCaller, DataFolder, invalid_argument_error};
+use super::{CommandCaller, DataFolder};
 use crate::output::{Printer, progress_bar, spinner};
 
 /// Import a file that svc export has written.
@@ -87,25 +86,18 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     let keys = Config::read_export_keys(variables.iter().cloned(), &command.folder.data)?;
     let report =
         verify_export(progress_bar("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
-    let admin_handle =
-        command.admin.as_deref().map(AnyHandle::new).transpose().map_err(invalid_argument_error("admin"))?;
     let mode = match command.mode {
-        IdTreatment::New => Mode::New,
-        IdTreatment::Restore => Mode::Restore,
+        IdTreatment::New => ImportMode::New,
+        IdTreatment::Restore => ImportMode::Restore,
     };
-    let import_id = match command.again {
-        true => None,
-        false => Some(
-            Text::new(format!("{mode} {}", report.digest())).map_err(invalid_argument_error("import_id"))?,
-        ),
-    };
-    let input = || ImportWorkspace {
-        mode,
-        import_id: import_id.clone(),
-        admin_handle: admin_handle.clone(),
-        envelope: Some(Upload::File(spooled.clone())),
-    };
-    let imported = retry_while_busy(|| caller.call(IMPORT_WORKSPACE, Ok(input())))?;
+    let mut request = ImportWorkspace::new(mode).envelope(svc_core::api::File::from(spooled));
+    if let Some(admin) = &command.admin {
+        request = request.admin_handle(admin);
+    }
+    if !command.again {
+        request = request.import_id(format!("{mode} {}", report.digest()));
+    }
+    let imported = retry_while_busy(|| caller.call(&request))?;
     let mut text = format!(
         "{} {} ({}): {} events, head {}:{}.\n",
         if imported.created { "Imported" } else { "Was imported before:" },

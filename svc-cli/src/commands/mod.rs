@@ -15,12 +15,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use secrecy::SecretString;
-use serde::Serialize;
+use svc_core::api::{ListMembers, Member, Request, Whoami};
 use svc_core::config::Config;
 use svc_core::data_dir;
 use svc_core::id::WorkspaceId;
-use svc_core::op::{Credential, RequestHead, Surface, TypedOperation};
-use svc_core::ops::{AnyHandle, LIST_MEMBERS, ListMembers, Member, WHOAMI, Whoami};
+use svc_core::op::{Credential, RequestHead, Surface};
+
 use svc_core::setup::{self, Variables};
 use svc_core::{Error, Result, Service};
 
@@ -109,42 +109,27 @@ impl CommandCaller {
         match (named, &self.authority) {
             (Some(id), _) => Ok(id),
             (None, CommandAuthority::Instance(id)) => Ok(*id),
-            (None, CommandAuthority::Token(_)) => Ok(self.call(WHOAMI, Ok(Whoami {}))?.workspace_id),
+            (None, CommandAuthority::Token(_)) => Ok(self.call(&Whoami::new())?.workspace_id),
         }
     }
 
     /// Returns the member of a workspace with the handle `handle`. Fails if the workspace has no such member.
     fn find_member(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
-        let wanted =
-            AnyHandle::new(handle).map_err(invalid_argument_error("member")).map(|handle| ListMembers {
-                workspace_id: workspace_id.into(),
-                handle: Some(handle),
-                kind: None,
-                cursor: None,
-                limit: None,
-            });
-        let found = self.call(LIST_MEMBERS, wanted)?;
-        found.items().first().cloned().ok_or_else(|| Error::not_found("member"))
+        let found = self.call(&ListMembers::new().workspace_id(workspace_id).handle(handle))?;
+        found.items.first().cloned().ok_or_else(|| Error::not_found("member"))
     }
 
-    /// Calls an operation. With a token, an error in `input` is reported only if the token may call the
-    /// operation.
-    fn call<I, O>(&self, operation: TypedOperation<I, O>, input: Result<I>) -> Result<O>
-    where
-        I: Serialize + 'static,
-        O: 'static,
-    {
+    /// Calls an operation.
+    fn call<R: Request>(&self, request: &R) -> Result<R::Output> {
         match &self.authority {
-            CommandAuthority::Instance(workspace) => {
-                operation.call_as_instance(&self.service, *workspace, input?)
-            }
+            CommandAuthority::Instance(workspace) => self.service.call_as_instance(*workspace, request),
             CommandAuthority::Token(token) => {
                 let head = RequestHead {
                     credential: Credential::Bearer(token.clone()),
                     surface: Surface::Cli,
                     ..RequestHead::default()
                 };
-                Ok(operation.call(&self.service, head, input)?.output)
+                self.service.call_typed(head, request)
             }
         }
     }

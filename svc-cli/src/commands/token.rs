@@ -2,12 +2,13 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use svc_core::api::{MintToken, MintedToken, NewQuotas, Quotas};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet};
 use svc_core::config::board_link;
 use svc_core::data_dir::PublishedAddress;
-use svc_core::ops::{MINT_TOKEN, MintToken, MintedToken, Quotas};
+
 use svc_core::setup::{self, TokenRequest, Variables};
-use svc_core::text::{Count, Text};
+use svc_core::text::Count;
 use svc_core::{Error, Result};
 
 use super::{TargetMember, invalid_argument_error};
@@ -102,7 +103,7 @@ fn requested_token(mint: &Mint) -> Result<TokenRequest> {
 
 fn requested_quotas(mint: &Mint) -> Result<Option<Quotas>> {
     let requests = mint.requests.map(Count::new).transpose().map_err(invalid_argument_error("requests"))?;
-    Ok(requests.map(|requests| Quotas { requests }))
+    Ok(requests.map(Quotas::new))
 }
 
 fn requested_capabilities(mint: &Mint) -> Option<Capabilities> {
@@ -112,19 +113,20 @@ fn requested_capabilities(mint: &Mint) -> Option<Capabilities> {
 /// Mints a token as the member of the token in the environment variables.
 fn mint_as_member(mint: &Mint, variables: &Variables) -> Result<MintedToken> {
     let (caller, member) = mint.target.find(variables)?;
-    let label = mint.label.clone().map(Text::new).transpose().map_err(invalid_argument_error("label"));
-    let wanted =
-        label.and_then(|label| Ok((label, requested_quotas(mint)?))).map(|(label, quotas)| MintToken {
-            workspace_id: member.workspace_id.into(),
-            member_id: member.id,
-            label,
-            capabilities: requested_capabilities(mint),
-            capability_set: mint.set,
-            expires_at: None,
-            expires_in_secs: None,
-            quotas,
-        });
-    caller.call(MINT_TOKEN, wanted)
+    let mut wanted = MintToken::new(member.id).workspace_id(member.workspace_id);
+    if let Some(label) = &mint.label {
+        wanted = wanted.label(label);
+    }
+    if let Some(capabilities) = &mint.capabilities {
+        wanted = wanted.capabilities(capabilities.iter().copied());
+    }
+    if let Some(set) = mint.set {
+        wanted = wanted.capability_set(set);
+    }
+    if let Some(requests) = mint.requests {
+        wanted = wanted.quotas(NewQuotas::new(requests));
+    }
+    caller.call(&wanted)
 }
 
 fn parse_capability_set(name: &str) -> Result<CapabilitySet, String> {

@@ -6,7 +6,7 @@
 //! passed that time misses the row. A reader of one workspace's trail misses no row.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::{metadata_or_withheld, visible_metadata};
@@ -16,6 +16,7 @@ use crate::id::{GrantId, MemberId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
 use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
@@ -32,27 +33,30 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Returns the audit rows of all workspaces, and those of the instance itself, newest first.
-///
-/// The rows are ordered by time. A slow change may add a row with a time that you have already paged past;
-/// each workspace's `list_audit` returns every row. For a change in a private channel that you are not in,
-/// you see only the time and the member: `metadata` is `{"withheld": true}`.
-///
-/// One page examines up to 2000 rows, so a page with a filter may be short or empty although more rows match:
-/// continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListOperatorAudit {
-    /// Only rows of this workspace; `00000000-0000-0000-0000-000000000000` for rows of the instance itself.
-    workspace_id: Option<WorkspaceId>,
-    /// Only actions performed with a credential of this member.
-    actor_id: Option<MemberId>,
-    /// Only rows with this action, such as `workspace.create`.
-    action: Option<Text<1, 100>>,
-    /// Only actions at this time or later.
-    since: Option<Time>,
-    cursor: Option<Cursor<RowPosition>>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the audit rows of all workspaces, and those of the instance itself, newest first.
+    ///
+    /// The rows are ordered by time. A slow change may add a row with a time that you have already paged
+    /// past; each workspace's `list_audit` returns every row. For a change in a private channel that you are
+    /// not in, you see only the time and the member: `metadata` is `{"withheld": true}`.
+    ///
+    /// One page examines up to 2000 rows, so a page with a filter may be short or empty although more rows
+    /// match: continue while `next_cursor` is not null.
+    struct ListOperatorAudit {
+        /// Only rows of this workspace; `00000000-0000-0000-0000-000000000000` for rows of the instance
+        /// itself.
+        workspace_id: Option<WorkspaceId>,
+        /// Only actions performed with a credential of this member.
+        actor_id: Option<MemberId>,
+        /// Only rows with this action, such as `workspace.create`.
+        action: Option<Text<1, 100>>,
+        /// Only actions at this time or later.
+        since: Option<Time>,
+        cursor: Option<Cursor<RowPosition>>,
+        limit: Option<Limit>,
+    }
+
+    list_operator_audit() -> Page<InstanceAuditRow, RowPosition>
 }
 
 /// Position of an audit row: its time, its workspace (the nil id for the instance itself), and its number in
@@ -61,24 +65,25 @@ type RowPosition = (Time, WorkspaceId, i64);
 
 /// An audit row, which records an action and the member who performed it.
 #[derive(Debug, Serialize, JsonSchema)]
-struct InstanceAuditRow {
+#[non_exhaustive]
+pub struct InstanceAuditRow {
     /// The row's number in the audit trail of its workspace, or of the instance, counted from 1 without gaps.
-    seq: i64,
+    pub seq: i64,
     /// When the action happened.
-    at: Time,
+    pub at: Time,
     /// The action's name; `mutation` for a change without a specific name.
-    action: String,
+    pub action: String,
     /// The member whose credential was used; null for the service itself.
-    actor_id: Option<MemberId>,
+    pub actor_id: Option<MemberId>,
     /// The member that the credential acted as; the same as `actor_id` except under delegation.
-    subject_id: Option<MemberId>,
+    pub subject_id: Option<MemberId>,
     /// The delegation grant under which the member acted; null except under delegation.
-    grant_id: Option<GrantId>,
+    pub grant_id: Option<GrantId>,
     /// The workspace of the action; null for actions on the instance, such as the creation of a workspace.
-    workspace_id: Option<WorkspaceId>,
+    pub workspace_id: Option<WorkspaceId>,
     /// The details of the action; `{"withheld": true}` if you may not see them.
     #[schemars(with = "serde_json::Map<String, Json>")]
-    metadata: Json,
+    pub metadata: Json,
 }
 
 columns! {

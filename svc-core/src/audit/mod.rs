@@ -6,11 +6,11 @@
 //! The pipeline writes the rows `mutation` and `authorization.decision`, and the rows of audited reads.
 //! Functions of operations write the other named rows. This module writes no rows.
 
-mod instance;
+pub(crate) mod instance;
 pub(crate) mod state;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::capability::Capability::WorkspaceRead;
@@ -19,6 +19,7 @@ use crate::id::{GrantId, MemberId, WorkspaceId};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::op::{Feature, Read, Records, read};
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
@@ -58,48 +59,51 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Returns the audit rows of a workspace, newest first.
-///
-/// The rows record who changed what, and which requests were made or rejected with delegated tokens. A change
-/// without a specific action name has the action `mutation`, with its surface, operation, path and status in
-/// `metadata`.
-///
-/// One page examines up to 2000 rows, so a page with a filter may be short or empty although more rows match:
-/// continue while `next_cursor` is not null.
-///
-/// For a change in a private channel that you are not in, you see only the time and the member: `metadata` is
-/// `{"withheld": true}`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListAudit {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Only rows with this action, such as `token.mint`.
-    action: Option<Text<1, 100>>,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the audit rows of a workspace, newest first.
+    ///
+    /// The rows record who changed what, and which requests were made or rejected with delegated tokens. A
+    /// change without a specific action name has the action `mutation`, with its surface, operation, path and
+    /// status in `metadata`.
+    ///
+    /// One page examines up to 2000 rows, so a page with a filter may be short or empty although more rows
+    /// match: continue while `next_cursor` is not null.
+    ///
+    /// For a change in a private channel that you are not in, you see only the time and the member:
+    /// `metadata` is `{"withheld": true}`.
+    struct ListAudit {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Only rows with this action, such as `token.mint`.
+        action: Option<Text<1, 100>>,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_audit() -> Page<AuditRow>
 }
 
 /// An audit row, which records an action and the member who performed it.
 #[derive(Debug, Serialize, JsonSchema)]
-struct AuditRow {
+#[non_exhaustive]
+pub struct AuditRow {
     /// The row's number in the workspace's trail, counted from 1 without gaps.
-    seq: i64,
+    pub seq: i64,
     /// When the action happened.
-    at: Time,
+    pub at: Time,
     /// The action's name; `mutation` for a change without a specific name.
-    action: String,
+    pub action: String,
     /// The member whose credential was used; null for the service itself.
-    actor_id: Option<MemberId>,
+    pub actor_id: Option<MemberId>,
     /// The member that the credential acted as; the same as `actor_id` except under delegation.
-    subject_id: Option<MemberId>,
+    pub subject_id: Option<MemberId>,
     /// The delegation grant under which the member acted; null except under delegation.
-    grant_id: Option<GrantId>,
+    pub grant_id: Option<GrantId>,
     /// The workspace whose trail contains the row.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// The details of the action; `{"withheld": true}` if you may not see them.
     #[schemars(with = "serde_json::Map<String, Json>")]
-    metadata: Json,
+    pub metadata: Json,
 }
 
 /// SQL for the metadata of the audit row `a`, whose channel is joined as `c`; null if the caller may not see

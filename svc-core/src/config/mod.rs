@@ -6,7 +6,7 @@
 //! secrets. [`crate::data_dir`] checks whether the folder is completely set up.
 
 mod public_url;
-mod retention;
+pub(crate) mod retention;
 mod database_url;
 mod registry;
 mod kubernetes;
@@ -39,7 +39,7 @@ pub use push::{PushConfig, VapidKey};
 use reader::Reader;
 pub(crate) use registry::escape_roff;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
-pub use retention::Kept;
+pub use retention::RetentionLimits;
 
 /// Name of the file in a data folder with values for variables that are unset in the environment.
 pub const ENV_FILE: &str = "svc.env";
@@ -167,7 +167,7 @@ pub struct Config {
     /// (`SVC_DELIVERY_RECONCILE_MS`).
     pub delivery_reconcile: Duration,
     /// Retention times and the media quota (`SVC_RETENTION_*`, `SVC_MEDIA_QUOTA_BYTES`).
-    pub kept: Kept,
+    pub kept: RetentionLimits,
     /// Time between two rounds of pruning (`SVC_RETENTION_TICK_SECS`), or `None` if this process does not
     /// prune data.
     pub retention_tick: Option<Duration>,

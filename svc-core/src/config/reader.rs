@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::kubernetes::is_set_by_kubernetes;
 use super::registry::{Form, VARIABLES, Variable, find_variable, is_known, suggest_variable};
-use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat, PublicUrl};
+use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Key, LogFormat, PublicUrl, RetentionLimits};
 use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::egress::Egress;
 use crate::error::blocked::{Need, describe_denial};
@@ -261,9 +261,9 @@ impl Reader {
     }
 
     /// Returns the retention settings. The value 0 of a variable means that data is kept forever.
-    fn retention(&mut self) -> Kept {
+    fn retention(&mut self) -> RetentionLimits {
         let mut days = |name| Some(self.number(name)).filter(|days| *days != 0);
-        Kept {
+        RetentionLimits {
             messages_days: days("SVC_RETENTION_MESSAGES_DAYS"),
             events_days: days("SVC_RETENTION_EVENTS_DAYS"),
             deliveries_days: days("SVC_RETENTION_DELIVERIES_DAYS"),

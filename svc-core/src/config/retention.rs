@@ -7,7 +7,9 @@ use crate::limits::{MEDIA_QUOTA_BYTES, MEDIA_RETENTION_DEFAULT_DAYS};
 
 /// Retention times and sizes. `None` means that nothing is pruned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Kept {
+#[schemars(rename = "Kept")]
+#[non_exhaustive]
+pub struct RetentionLimits {
     /// Number of days for which messages are kept, or null if they are not pruned.
     pub messages_days: Option<i64>,
     /// Number of days for which events are kept, or null if they are not pruned.
@@ -20,7 +22,7 @@ pub struct Kept {
     pub media_quota_bytes: Option<i64>,
 }
 
-impl Default for Kept {
+impl Default for RetentionLimits {
     fn default() -> Self {
         let media_days = Some(MEDIA_RETENTION_DEFAULT_DAYS);
         let media_quota_bytes = Some(MEDIA_QUOTA_BYTES);
@@ -28,7 +30,7 @@ impl Default for Kept {
     }
 }
 
-impl Kept {
+impl RetentionLimits {
     /// Retention settings with which nothing is pruned.
     pub const FOREVER: Self = Self {
         messages_days: None,

@@ -1,7 +1,7 @@
 //! Resolving an address to its object, and checking whether the cited text is still current.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -16,6 +16,7 @@ use crate::hash::format_hash;
 use crate::id::{ChannelId, MessageId, ThreadId, WorkspaceId};
 use crate::identity::workspaces::check_own_workspace;
 use crate::op::{Feature, Read, read};
+use crate::request::request;
 use crate::store::columns;
 
 pub(crate) fn feature() -> Feature {
@@ -41,28 +42,30 @@ pub(crate) fn feature() -> Feature {
 /// The object to which an address leads, and the state of the cited text.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Resolved")]
-struct ResolvedUri {
+#[non_exhaustive]
+pub struct ResolvedUri {
     /// Full address of the object, without a fragment.
-    uri: String,
+    pub uri: String,
     /// Kind of the object: a workspace, channel, thread, message, event or boot.
     #[serde(rename = "type")]
-    kind: AddressKind,
+    pub kind: AddressKind,
     /// Ids of the object and of the objects that contain it. Ids that do not apply are absent.
-    ids: AddressIds,
+    pub ids: AddressIds,
     /// Content hash of the object, for citations, as `sha256:<hex>`; null if the object has no hash.
-    content_hash: Option<String>,
+    pub content_hash: Option<String>,
     /// State of the text that the address's fragment cites; `none` if the address has no fragment.
-    cited: CitationState,
+    pub cited: CitationState,
     /// Number of the cited text, as in `list_message_edits`. Present only if a later text superseded the
     /// cited text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    edit: Option<i64>,
+    pub edit: Option<i64>,
 }
 
 /// Kind of the object to which an address leads.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum AddressKind {
+#[non_exhaustive]
+pub enum AddressKind {
     Workspace,
     Channel,
     Thread,
@@ -73,21 +76,22 @@ enum AddressKind {
 
 /// Ids of the object to which an address leads, and of the objects that contain it.
 #[derive(Serialize, JsonSchema)]
-struct AddressIds {
+#[non_exhaustive]
+pub struct AddressIds {
     /// Id of the workspace.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Id of the channel.
     #[serde(skip_serializing_if = "Option::is_none")]
-    channel_id: Option<ChannelId>,
+    pub channel_id: Option<ChannelId>,
     /// Id of the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
-    thread_id: Option<ThreadId>,
+    pub thread_id: Option<ThreadId>,
     /// Id of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
-    message_id: Option<MessageId>,
+    pub message_id: Option<MessageId>,
     /// Position of the event in the workspace's log.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lsn: Option<i64>,
+    pub lsn: Option<i64>,
 }
 
 impl AddressIds {
@@ -96,16 +100,18 @@ impl AddressIds {
     }
 }
 
-/// Returns the object that an address refers to, and whether the text that the fragment cites is current.
-///
-/// The address may be a room URI of any level, `svc:event/` with a position, or a form such as
-/// `svc://threads/{id}`, with or without `#sha256:` and a hash. An address whose ids contradict each other is
-/// not found.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ResolveUri {
-    /// The address to resolve.
-    uri: Address,
+request! {
+    /// Returns the object that an address refers to, and whether the text that the fragment cites is current.
+    ///
+    /// The address may be a room URI of any level, `svc:event/` with a position, or a form such as
+    /// `svc://threads/{id}`, with or without `#sha256:` and a hash. An address whose ids contradict each
+    /// other is not found.
+    struct ResolveUri {
+        /// The address to resolve.
+        uri: Address,
+    }
+
+    resolve_uri(uri: Address) -> ResolvedUri
 }
 
 fn resolve_uri(cx: &Read<'_>, input: &ResolveUri) -> Result<ResolvedUri> {

@@ -4,7 +4,7 @@
 //! the text.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -16,6 +16,7 @@ use crate::limits::BOOT_MAX;
 use crate::log::event::{Event, EventKind, RecordedEvent, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Class, DestroyPermit, Feature, Read, Records, Write, idempotent, purged, read};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::{Prose, characters};
 use crate::time::Time;
@@ -70,19 +71,20 @@ pub(crate) fn feature() -> Feature {
 
 /// The boot of a channel, the text that agents read when they start work in the channel.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ChannelBoot {
+#[non_exhaustive]
+pub struct ChannelBoot {
     /// Id of the channel.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// Text of the boot; empty if no text was ever set.
     pub text: String,
     /// Version of the text, which rises with each change; 0 if no text was ever set.
-    version: i64,
+    pub version: i64,
     /// Id of the member who last set the text; null if no text was ever set, or if the service itself set it.
-    updated_by: Option<MemberId>,
+    pub updated_by: Option<MemberId>,
     /// Time at which the text was last set; null if no text was ever set.
-    updated_at: Option<Time>,
+    pub updated_at: Option<Time>,
     /// Position of the last change to the text in the workspace's log; null if no text was ever set.
-    lsn: Option<i64>,
+    pub lsn: Option<i64>,
 }
 
 columns! {
@@ -122,14 +124,16 @@ impl Event for ChannelBootSet {
     }
 }
 
-/// Returns a channel's boot, the text that agents read when they start work in the channel.
-///
-/// The text is empty if no text was ever set.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetChannelBoot {
-    /// Id of the channel.
-    channel_id: ChannelId,
+request! {
+    /// Returns a channel's boot, the text that agents read when they start work in the channel.
+    ///
+    /// The text is empty if no text was ever set.
+    struct GetChannelBoot {
+        /// Id of the channel.
+        channel_id: ChannelId,
+    }
+
+    get_channel_boot(channel_id: ChannelId) -> ChannelBoot
 }
 
 fn get_channel_boot(cx: &Read<'_>, input: &GetChannelBoot) -> Result<ChannelBoot> {
@@ -147,20 +151,23 @@ pub(crate) fn load_boot(cx: &Read<'_>, channel_id: ChannelId) -> Result<ChannelB
 
 const SELECT_BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.channel_id = $1");
 
-/// Sets a channel's boot, the text that agents read when they start work in the channel, and returns it.
-///
-/// Replaces the earlier text; an empty text removes it.
-///
-/// All members who see the channel can read the text.
-///
-/// Fails with 409 `wrong-state` if the channel is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetChannelBoot {
-    /// Id of the channel.
-    channel_id: ChannelId,
-    /// The text, in Markdown.
-    text: Prose<0, BOOT_MAX>,
+request! {
+    /// Sets a channel's boot, the text that agents read when they start work in the channel, and returns it.
+    ///
+    /// Replaces the earlier text; an empty text removes it.
+    ///
+    /// All members who see the channel can read the text.
+    ///
+    /// Fails with 409 `wrong-state` if the channel is archived.
+    #[derive(Serialize)]
+    struct SetChannelBoot {
+        /// Id of the channel.
+        channel_id: ChannelId,
+        /// The text, in Markdown.
+        text: Prose<0, BOOT_MAX>,
+    }
+
+    set_channel_boot(channel_id: ChannelId, text: Prose<0, BOOT_MAX>) -> ChannelBoot
 }
 
 fn set_channel_boot(cx: &mut Write<'_>, input: &SetChannelBoot) -> Result<ChannelBoot> {

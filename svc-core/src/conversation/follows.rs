@@ -5,7 +5,7 @@
 //! them.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -21,6 +21,7 @@ use crate::limits::{FOLLOWS_MAX, UNREAD_PER_FOLLOW_MAX};
 use crate::log::event::RecordedEvent;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::schema::brief;
 use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
@@ -79,24 +80,26 @@ fn operations() -> Vec<Operation> {
 
 named_enum! {
     /// Kind of an object that a member follows.
-    enum FollowedKind { Thread = "thread", Channel = "channel", Member = "member" }
+    pub enum FollowedKind { Thread = "thread", Channel = "channel", Member = "member" }
 }
 
 /// A thread, channel or member that you follow.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Follow {
+#[schemars(rename = "Follow")]
+#[non_exhaustive]
+pub struct FollowEntry {
     /// Id of the followed thread, channel or member.
-    target_id: Uuid,
+    pub target_id: Uuid,
     /// Kind of the followed object: `thread`, `channel` or `member`.
-    kind: FollowedKind,
+    pub kind: FollowedKind,
     /// Number of unseen messages by other members in the followed thread or channel, among its last 100
     /// unseen messages; null for a followed member.
-    unread: Option<i64>,
+    pub unread: Option<i64>,
     /// Position in the workspace's log of the last message in the followed thread or channel; null if it has
     /// no messages, or if its last 100 messages are all withdrawn, or for a followed member.
-    last_lsn: Option<i64>,
+    pub last_lsn: Option<i64>,
     /// Time at which you began to follow the object.
-    followed_at: Time,
+    pub followed_at: Time,
     #[serde(skip)]
     seq: i64,
 }
@@ -132,7 +135,7 @@ macro_rules! last_position {
 }
 
 columns! {
-    follow_columns: Follow as f {
+    follow_columns: FollowEntry as f {
         target_id,
         kind,
         unread = (
@@ -148,7 +151,7 @@ columns! {
     }
 }
 
-impl<I> Answer<I> for Follow {
+impl<I> Answer<I> for FollowEntry {
     type Kept = (Uuid, Time);
 
     fn kept(&self) -> Option<Self::Kept> {
@@ -162,25 +165,29 @@ impl<I> Answer<I> for Follow {
     }
 }
 
-/// Follows a thread, a channel or a member, and returns the follow.
-///
-/// New messages there by other members count as unread. Following the same object again marks all earlier
-/// messages there as seen.
-///
-/// Only you can see your follows.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you already follow 500 objects.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct FollowTarget {
-    /// Id of the thread, channel or member.
-    target_id: Uuid,
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+request! {
+    /// Follows a thread, a channel or a member, and returns the follow.
+    ///
+    /// New messages there by other members count as unread. Following the same object again marks all earlier
+    /// messages there as seen.
+    ///
+    /// Only you can see your follows.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you already follow 500
+    /// objects.
+    #[derive(Serialize)]
+    struct Follow {
+        /// Id of the thread, channel or member.
+        target_id: Uuid,
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: Option<MemberId>,
+    }
+
+    follow(target_id: Uuid) -> FollowEntry
 }
 
-fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
+fn follow(cx: &mut Write<'_>, input: &Follow) -> Result<FollowEntry> {
     let member_id = cx.caller().member_id()?;
     let target_id = input.target_id;
     let kind = target_kind(cx, input.target_id)?;
@@ -202,7 +209,7 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
 
 /// Returns the caller's follow of `target`, or `None` if the caller does not follow `target` or may not see
 /// it.
-fn find_follow(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
+fn find_follow(cx: &Read<'_>, target: Uuid) -> Result<Option<FollowEntry>> {
     let member = cx.caller().member_id()?;
     let visibility = cx.caller().visibility.params();
     let before = -1_i64;
@@ -267,9 +274,10 @@ fn target_kind(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
 /// The object that is no longer followed.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Unfollowed")]
-struct RemovedFollow {
+#[non_exhaustive]
+pub struct RemovedFollow {
     /// Id of the thread, channel or member that you no longer follow.
-    target_id: Uuid,
+    pub target_id: Uuid,
 }
 
 impl<I> Answer<I> for RemovedFollow {
@@ -285,17 +293,20 @@ impl<I> Answer<I> for RemovedFollow {
     }
 }
 
-/// Stops following a thread, a channel or a member, and returns the id of that object.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you do not follow the object.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Unfollow {
-    /// Id of the thread, channel or member.
-    target_id: Uuid,
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+request! {
+    /// Stops following a thread, a channel or a member, and returns the id of that object.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you do not follow the object.
+    #[derive(Serialize)]
+    struct Unfollow {
+        /// Id of the thread, channel or member.
+        target_id: Uuid,
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: Option<MemberId>,
+    }
+
+    unfollow(target_id: Uuid) -> RemovedFollow
 }
 
 fn unfollow(cx: &mut Write<'_>, input: &Unfollow) -> Result<RemovedFollow> {
@@ -308,25 +319,27 @@ fn unfollow(cx: &mut Write<'_>, input: &Unfollow) -> Result<RemovedFollow> {
 
 const DELETE_FOLLOW: &str = "delete from follows where member_id = $1 and target_id = $2";
 
-/// Returns the threads, channels and members that you follow and may see, with the number of unread messages.
-/// The oldest follow is first.
-///
-/// One page contains up to 40 follows, so it may be shorter than requested although more follows exist:
-/// continue while `next_cursor` is not null.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(transform = brief(""))]
-struct ListFollows {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the threads, channels and members that you follow and may see, with the number of unread
+    /// messages. The oldest follow is first.
+    ///
+    /// One page contains up to 40 follows, so it may be shorter than requested although more follows exist:
+    /// continue while `next_cursor` is not null.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you.
+    #[schemars(transform = brief(""))]
+    struct ListFollows {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_follows() -> Page<FollowEntry>
 }
 
-fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
+fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<FollowEntry>> {
     let member = cx.caller().member_id()?;
     let visibility = cx.caller().visibility.params();
     let after = Cursor::after(input.cursor);
@@ -334,7 +347,7 @@ fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
     let rows = rows_to_read(limit);
     let all = None::<Uuid>;
     let params = visibility.and(&[&member, &after, &rows, &all, &UNREAD_PER_FOLLOW_MAX]);
-    Ok(Page::of(cx.rows(LIST_FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
+    Ok(Page::of(cx.rows(LIST_FOLLOWS, &params)?, limit, |follow: &FollowEntry| follow.seq))
 }
 
 /// Selects a page of a member's follows, or only the follow of the object `$8`.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -25,6 +25,7 @@ use crate::op::{
     read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read, within};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::{Prose, Text, characters};
 use crate::time::Time;
@@ -89,22 +90,23 @@ pub(crate) fn feature() -> Feature {
 
 /// A term in the glossary of a workspace, with its definition.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct GlossaryTerm {
+#[non_exhaustive]
+pub struct GlossaryTerm {
     /// Id of the workspace.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// The term in lower case. This key identifies the term.
     pub key: String,
     /// The term, in the spelling that was last set.
-    term: String,
+    pub term: String,
     /// The definition of the term.
-    definition: String,
+    pub definition: String,
     /// Id of the member who last set the term; null if the service itself set it.
-    updated_by: Option<MemberId>,
+    pub updated_by: Option<MemberId>,
     /// Time at which the term was last set.
-    updated_at: Time,
+    pub updated_at: Time,
     /// Position in the workspace's log at which the term was last set. This position is the version of the
     /// definition.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! {
@@ -149,15 +151,17 @@ impl Event for GlossaryTermDeleted {
     }
 }
 
-/// Returns the glossary of a workspace: its terms with their definitions, in the order in which the terms
-/// were last set.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListGlossary {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the glossary of a workspace: its terms with their definitions, in the order in which the terms
+    /// were last set.
+    struct ListGlossary {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_glossary() -> Page<GlossaryTerm>
 }
 
 fn list_glossary(cx: &Read<'_>, input: &ListGlossary) -> Result<Page<GlossaryTerm>> {
@@ -174,21 +178,24 @@ const LIST_TERMS: &str = concat!(
     " from glossary g where g.workspace_id = $1 and g.lsn > $2 order by g.lsn limit $3"
 );
 
-/// Sets the definition of a glossary term, and returns the term.
-///
-/// Terms that differ only in case or surrounding space are the same term; the spelling that you send is
-/// stored. An existing definition is replaced.
-///
-/// Fails with 409 `wrong-state` if the term is new and the workspace already has 500 terms.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetGlossaryTerm {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// The term to define, not blank.
-    term: Text<1, TERM_MAX>,
-    /// The definition of the term.
-    definition: Prose<1, DEFINITION_MAX>,
+request! {
+    /// Sets the definition of a glossary term, and returns the term.
+    ///
+    /// Terms that differ only in case or surrounding space are the same term; the spelling that you send is
+    /// stored. An existing definition is replaced.
+    ///
+    /// Fails with 409 `wrong-state` if the term is new and the workspace already has 500 terms.
+    #[derive(Serialize)]
+    struct SetGlossaryTerm {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// The term to define, not blank.
+        term: Text<1, TERM_MAX>,
+        /// The definition of the term.
+        definition: Prose<1, DEFINITION_MAX>,
+    }
+
+    set_glossary_term(term: Text<1, TERM_MAX>, definition: Prose<1, DEFINITION_MAX>) -> GlossaryTerm
 }
 
 fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<GlossaryTerm> {
@@ -251,17 +258,20 @@ fn find_term(cx: &Read<'_>, workspace: WorkspaceId, key: &str) -> Result<Option<
 const FIND_TERM: &str =
     concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 and g.key = $2");
 
-/// Deletes a glossary term together with its definition, and returns the deleted term.
-///
-/// Fails with 404 `not-found` if the glossary does not contain the term; 409 `legal-hold` if the workspace is
-/// under a legal hold.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct DeleteGlossaryTerm {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// The term, in upper or lower case.
-    term: Text<1, TERM_MAX>,
+request! {
+    /// Deletes a glossary term together with its definition, and returns the deleted term.
+    ///
+    /// Fails with 404 `not-found` if the glossary does not contain the term; 409 `legal-hold` if the
+    /// workspace is under a legal hold.
+    #[derive(Serialize)]
+    struct DeleteGlossaryTerm {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// The term, in upper or lower case.
+        term: Text<1, TERM_MAX>,
+    }
+
+    delete_glossary_term(term: Text<1, TERM_MAX>) -> GlossaryTerm
 }
 
 fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Result<GlossaryTerm> {

@@ -17,6 +17,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{PRESENCE_HEARTBEAT_INTERVAL, PRESENCE_NOTE_MAX, PRESENCE_TTL};
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::schema::default_is;
 use crate::store::{Engine, columns, named_enum};
 use crate::text::Text;
@@ -50,7 +51,7 @@ pub(crate) fn feature() -> Feature {
 
 named_enum! {
     /// Status that a member reports.
-    enum PresenceStatus { Active = "active", Away = "away", Busy = "busy" }
+    pub enum PresenceStatus { Active = "active", Away = "away", Busy = "busy" }
 }
 
 /// SQL condition that the member in row `$p` of `presence` is online. `$since` is the result of
@@ -67,32 +68,36 @@ pub(crate) fn online_since(now: Time) -> Time {
     now.before(PRESENCE_TTL)
 }
 
-/// Reports that you are online, with a status, and returns the interval between heartbeats.
-///
-/// You are online for 30 seconds after each heartbeat, and while a waiting operation or a WebSocket
-/// subscription of yours is open: during a wait, heartbeats are not needed. A heartbeat replaces the previous
-/// one and creates no event.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SendHeartbeat {
-    /// Your status: `active`, `away` or `busy`.
-    status: PresenceStatus,
-    /// Your current activity; all members of the workspace can read it.
-    #[schemars(transform = default_is("nothing"))]
-    note: Option<Text<1, PRESENCE_NOTE_MAX>>,
-    /// The thread that you are working on; shown to members who may see it.
-    #[schemars(transform = default_is("none"))]
-    thread_id: Option<ThreadId>,
+request! {
+    /// Reports that you are online, with a status, and returns the interval between heartbeats.
+    ///
+    /// You are online for 30 seconds after each heartbeat, and while a waiting operation or a WebSocket
+    /// subscription of yours is open: during a wait, heartbeats are not needed. A heartbeat replaces the
+    /// previous one and creates no event.
+    #[derive(Serialize)]
+    struct SendHeartbeat {
+        /// Your status: `active`, `away` or `busy`.
+        status: PresenceStatus,
+        /// Your current activity; all members of the workspace can read it.
+        #[schemars(transform = default_is("nothing"))]
+        note: Option<Text<1, PRESENCE_NOTE_MAX>>,
+        /// The thread that you are working on; shown to members who may see it.
+        #[schemars(transform = default_is("none"))]
+        thread_id: Option<ThreadId>,
+    }
+
+    send_heartbeat(status: PresenceStatus) -> HeartbeatReceipt
 }
 
 /// Answer to a heartbeat: the expected interval between heartbeats, and the time after which a member goes
 /// offline.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-struct HeartbeatReceipt {
+#[non_exhaustive]
+pub struct HeartbeatReceipt {
     /// Number of seconds after which you should send the next heartbeat.
-    heartbeat_secs: u64,
+    pub heartbeat_secs: u64,
     /// Number of seconds after which you go offline if you send no further heartbeat.
-    ttl_secs: u64,
+    pub ttl_secs: u64,
 }
 
 impl<I> Answer<I> for HeartbeatReceipt {
@@ -153,21 +158,22 @@ const UPSERT_HEARTBEAT: &str = "
 
 /// A member who is online.
 #[derive(Serialize, JsonSchema)]
-struct OnlineMember {
+#[non_exhaustive]
+pub struct OnlineMember {
     /// Id of the member.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// Handle of the member.
-    handle: String,
+    pub handle: String,
     /// Status that the member reported: `active`, `away` or `busy`. It is `active` if the member reported no
     /// status.
-    status: PresenceStatus,
+    pub status: PresenceStatus,
     /// Activity that the member reported; null if the member reported no activity.
-    note: Option<String>,
+    pub note: Option<String>,
     /// Id of the thread on which the member reported to be working; null if the member reported no thread, or
     /// if you may not see the thread.
-    thread_id: Option<ThreadId>,
+    pub thread_id: Option<ThreadId>,
     /// Time at which the member was last seen.
-    seen_at: Time,
+    pub seen_at: Time,
     #[serde(skip)]
     lsn: i64,
 }
@@ -184,19 +190,21 @@ columns! {
     }
 }
 
-/// Returns the members who are online, in the order in which they joined the workspace.
-///
-/// A member is online if it was seen within the last 30 seconds.
-///
-/// One page covers up to 2000 members, so it may be short or empty although more members follow: continue
-/// while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListPresence {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the members who are online, in the order in which they joined the workspace.
+    ///
+    /// A member is online if it was seen within the last 30 seconds.
+    ///
+    /// One page covers up to 2000 members, so it may be short or empty although more members follow: continue
+    /// while `next_cursor` is not null.
+    struct ListPresence {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_presence() -> Page<OnlineMember>
 }
 
 fn list_presence(cx: &Read<'_>, input: &ListPresence) -> Result<Page<OnlineMember>> {

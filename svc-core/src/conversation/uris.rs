@@ -17,7 +17,7 @@ use crate::limits::URI_MAX;
 
 /// The object to which an address leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AddressTarget {
+pub enum AddressTarget {
     Workspace(WorkspaceId),
     /// A channel, with the workspace if the address contains it.
     Channel(Option<WorkspaceId>, ChannelId),
@@ -32,10 +32,12 @@ pub(crate) enum AddressTarget {
 
 /// A parsed address, with the hash from its fragment if the address has a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub struct Address {
     pub target: AddressTarget,
     pub hash: Option<[u8; 32]>,
 }
+
+crate::argument::text_arguments! { Address }
 
 const ROOM_URI_PREFIX: &str = "svc://";
 const EVENT_URI_PREFIX: &str = "svc:event/";

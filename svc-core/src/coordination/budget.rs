@@ -30,7 +30,8 @@ pub(in crate::coordination) type WallSecs = Count<0, WALL_SECS_MAX>;
 /// A quantity that a thread's budget can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
-pub(in crate::coordination) enum Limit {
+#[non_exhaustive]
+pub enum BudgetLimit {
     #[serde(rename = "max_tokens")]
     Tokens,
     #[serde(rename = "max_usd_micros")]
@@ -43,7 +44,7 @@ pub(in crate::coordination) enum Limit {
     Attempts,
 }
 
-impl Limit {
+impl BudgetLimit {
     /// Returns the limit's name on the wire and in the database.
     pub fn name(self) -> &'static str {
         match self {
@@ -70,7 +71,9 @@ impl Limit {
 
 /// The limits of a thread's budget; a null limit allows any amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub(in crate::coordination) struct Limits {
+#[schemars(rename = "Limits")]
+#[non_exhaustive]
+pub struct BudgetLimits {
     /// Maximum tokens that the thread's claims may use; null for any number.
     pub max_tokens: Option<i64>,
     /// Maximum money that the thread's claims may spend, in millionths of a US dollar; null for any amount.
@@ -83,7 +86,7 @@ pub(in crate::coordination) struct Limits {
     pub max_attempts: Option<i64>,
 }
 
-impl Limits {
+impl BudgetLimits {
     /// Returns whether the budget has no limit.
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
@@ -92,7 +95,9 @@ impl Limits {
 
 /// The amounts that a thread has used of each quantity that a budget can limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(in crate::coordination) struct Used {
+#[schemars(rename = "Used")]
+#[non_exhaustive]
+pub struct BudgetUsed {
     /// Tokens that holders have reported for the thread.
     pub tokens: i64,
     /// Money that holders have reported for the thread, in millionths of a US dollar.
@@ -107,17 +112,19 @@ pub(in crate::coordination) struct Used {
 
 /// The amounts that remain of each limit in a thread's budget; null for a quantity without a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(in crate::coordination) struct Remaining {
+#[schemars(rename = "Remaining")]
+#[non_exhaustive]
+pub struct BudgetRemaining {
     /// Tokens that claims may still use; null without a limit.
-    tokens: Option<i64>,
+    pub tokens: Option<i64>,
     /// Money that claims may still spend, in millionths of a US dollar; null without a limit.
-    usd_micros: Option<i64>,
+    pub usd_micros: Option<i64>,
     /// Turns that claims may still use; null without a limit.
-    turns: Option<i64>,
+    pub turns: Option<i64>,
     /// Wall time that claims may still use in total, in seconds; null without a limit.
-    wall_secs: Option<i64>,
+    pub wall_secs: Option<i64>,
     /// Claims that may still end without a result; null without a limit.
-    attempts: Option<i64>,
+    pub attempts: Option<i64>,
 }
 
 const MICROS_PER_SEC: i64 = 1_000_000;
@@ -125,9 +132,9 @@ const MICROS_PER_SEC: i64 = 1_000_000;
 /// The limits of a thread's budget and the used amounts at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::coordination) struct Budget {
-    pub limits: Limits,
+    pub limits: BudgetLimits,
     /// The used amounts, except wall time, which is computed from `wall_micros`.
-    spent: Used,
+    spent: BudgetUsed,
     /// Total time under claims, in microseconds, including the claim in the thread's row.
     wall_micros: i64,
     /// Bit set of the limits for which a `budget_low` notice was posted.
@@ -136,28 +143,28 @@ pub(in crate::coordination) struct Budget {
 
 impl Budget {
     /// Returns each limit with the allowed maximum, if one is set, and the used amount.
-    fn amounts(&self) -> [(Limit, Option<i64>, i64); 5] {
+    fn amounts(&self) -> [(BudgetLimit, Option<i64>, i64); 5] {
         let limits = &self.limits;
         let spent = &self.spent;
         let wall = limits.max_wall_secs.map(|secs| secs.saturating_mul(MICROS_PER_SEC));
         [
-            (Limit::Tokens, limits.max_tokens, spent.tokens),
-            (Limit::UsdMicros, limits.max_usd_micros, spent.usd_micros),
-            (Limit::Turns, limits.max_turns, spent.turns),
-            (Limit::WallSecs, wall, self.wall_micros),
-            (Limit::Attempts, limits.max_attempts, spent.attempts),
+            (BudgetLimit::Tokens, limits.max_tokens, spent.tokens),
+            (BudgetLimit::UsdMicros, limits.max_usd_micros, spent.usd_micros),
+            (BudgetLimit::Turns, limits.max_turns, spent.turns),
+            (BudgetLimit::WallSecs, wall, self.wall_micros),
+            (BudgetLimit::Attempts, limits.max_attempts, spent.attempts),
         ]
     }
 
     /// Returns the limits that are used up.
-    pub fn exceeded_limits(&self) -> Vec<Limit> {
+    pub fn exceeded_limits(&self) -> Vec<BudgetLimit> {
         let exceeded = |allowed: Option<i64>, used: i64| allowed.is_some_and(|allowed| used >= allowed);
         let amounts = self.amounts().into_iter();
         amounts.filter(|(_, allowed, used)| exceeded(*allowed, *used)).map(|(limit, ..)| limit).collect()
     }
 
     /// Returns the limits of which at least [`BUDGET_LOW_PERCENT`] percent is used.
-    fn low_limits(&self) -> Vec<Limit> {
+    fn low_limits(&self) -> Vec<BudgetLimit> {
         let is_low = |allowed: Option<i64>, used: i64| {
             let used = i128::from(used) * 100;
             allowed.is_some_and(|allowed| used >= i128::from(allowed) * i128::from(BUDGET_LOW_PERCENT))
@@ -167,17 +174,17 @@ impl Budget {
     }
 
     /// Returns the used amount of each quantity that a budget can limit.
-    pub fn used_amounts(&self) -> Used {
-        Used { wall_secs: self.wall_micros / MICROS_PER_SEC, ..self.spent }
+    pub fn used_amounts(&self) -> BudgetUsed {
+        BudgetUsed { wall_secs: self.wall_micros / MICROS_PER_SEC, ..self.spent }
     }
 
     /// Returns the remaining amount of each limit.
-    pub fn remaining_amounts(&self) -> Remaining {
+    pub fn remaining_amounts(&self) -> BudgetRemaining {
         let limits = &self.limits;
         let used = self.used_amounts();
         let left =
             |allowed: Option<i64>, used: i64| allowed.map(|allowed| allowed.saturating_sub(used).max(0));
-        Remaining {
+        BudgetRemaining {
             tokens: left(limits.max_tokens, used.tokens),
             usd_micros: left(limits.max_usd_micros, used.usd_micros),
             turns: left(limits.max_turns, used.turns),
@@ -195,21 +202,21 @@ impl Budget {
 
     /// Returns this budget with its limits replaced by `limits`.
     #[must_use]
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: BudgetLimits) -> Self {
         Self { limits, ..self }
     }
 
     /// Returns this budget with zero attempts, as after the thread was requeued.
     #[must_use]
     fn without_attempts(self) -> Self {
-        Self { spent: Used { attempts: 0, ..self.spent }, ..self }
+        Self { spent: BudgetUsed { attempts: 0, ..self.spent }, ..self }
     }
 
     /// Returns this budget with one more attempt, for a claim that ended without a result.
     #[must_use]
     pub fn with_one_more_attempt(self) -> Self {
         let attempts = self.spent.attempts.saturating_add(1);
-        Self { spent: Used { attempts, ..self.spent }, ..self }
+        Self { spent: BudgetUsed { attempts, ..self.spent }, ..self }
     }
 }
 
@@ -241,8 +248,8 @@ columns! {
     }
     make {
         budget: Budget {
-            limits: Limits { max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts },
-            spent: Used { tokens, usd_micros, turns, attempts, wall_secs: 0 },
+            limits: BudgetLimits { max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts },
+            spent: BudgetUsed { tokens, usd_micros, turns, attempts, wall_secs: 0 },
             wall_micros: 0,
             notified_limits: low,
         },
@@ -300,7 +307,7 @@ pub(in crate::coordination) fn budget_after_requeue(cx: &Read<'_>, thread: &Thre
     let budget = load(cx, thread.id)?.without_attempts();
     match budget.exceeded_limits() {
         exceeded if exceeded.is_empty() => Ok(budget),
-        exceeded if exceeded == [Limit::Attempts] => {
+        exceeded if exceeded == [BudgetLimit::Attempts] => {
             let detail = "the thread's max_attempts of 0 allows no claim: raise it first";
             Err(Error::new(Code::BudgetExhausted, detail).with("exceeded", exceeded))
         }
@@ -315,7 +322,7 @@ pub(in crate::coordination) fn has_lapsed_over_budget(cx: &Read<'_>, thread: &Th
 }
 
 /// Returns the error for a thread whose limits `exceeded` are used up.
-fn exhausted_error(exceeded: &[Limit]) -> Error {
+fn exhausted_error(exceeded: &[BudgetLimit]) -> Error {
     let names: Vec<&str> = exceeded.iter().map(|limit| limit.name()).collect();
     let detail = format!("the thread's budget is used up: {}", names.join(" and "));
     Error::new(Code::BudgetExhausted, detail).with("exceeded", names)
@@ -325,9 +332,9 @@ fn exhausted_error(exceeded: &[Limit]) -> Error {
 pub(in crate::coordination) fn set_limits(
     cx: &mut Write<'_>,
     thread: ThreadId,
-    limits: Limits,
+    limits: BudgetLimits,
 ) -> Result<()> {
-    let Limits { max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts } = limits;
+    let BudgetLimits { max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts } = limits;
     cx.execute(
         1,
         SET_LIMITS,
@@ -401,11 +408,11 @@ fn is_exhausted(thread: &RowChange<'_>, limits: &RowChange<'_>, claim_micros: Op
         .zip(claim_micros)
         .map(|(worked, claim_micros)| worked.saturating_add(claim_micros));
     let amounts = [
-        (Limit::Tokens, number("spent_tokens")),
-        (Limit::UsdMicros, number("spent_usd_micros")),
-        (Limit::Turns, number("spent_turns")),
-        (Limit::WallSecs, worked.map(|micros| micros / MICROS_PER_SEC)),
-        (Limit::Attempts, number("attempts")),
+        (BudgetLimit::Tokens, number("spent_tokens")),
+        (BudgetLimit::UsdMicros, number("spent_usd_micros")),
+        (BudgetLimit::Turns, number("spent_turns")),
+        (BudgetLimit::WallSecs, worked.map(|micros| micros / MICROS_PER_SEC)),
+        (BudgetLimit::Attempts, number("attempts")),
     ];
     let mut exhausted = false;
     for (limit, used) in amounts {
@@ -437,11 +444,11 @@ pub(in crate::coordination) fn micros_between(from: &Value, until: &Value) -> Op
 fn post_low_notice(
     cx: &mut Write<'_>,
     thread: ThreadId,
-    limit: Limit,
+    limit: BudgetLimit,
     allowed: i64,
     used: i64,
 ) -> Result<()> {
-    let unit = if limit == Limit::WallSecs { MICROS_PER_SEC } else { 1 };
+    let unit = if limit == BudgetLimit::WallSecs { MICROS_PER_SEC } else { 1 };
     let name = limit.name();
     let allowed = allowed / unit;
     let used = used / unit;
@@ -461,13 +468,13 @@ mod tests {
 
     const NOW: Time = Time::from_micros(1_000 * MICROS_PER_SEC);
 
-    fn budget(limits: Limits, spent: Used, wall_secs: i64) -> Budget {
+    fn budget(limits: BudgetLimits, spent: BudgetUsed, wall_secs: i64) -> Budget {
         Budget { limits, spent, wall_micros: wall_secs * MICROS_PER_SEC, notified_limits: 0 }
     }
 
     #[test]
     fn a_limit_is_low_at_four_fifths_and_exceeded_once_nothing_is_left() {
-        let all = Limits {
+        let all = BudgetLimits {
             max_tokens: Some(10),
             max_usd_micros: Some(10),
             max_turns: Some(10),
@@ -476,7 +483,8 @@ mod tests {
         };
         for (used, low, exceeded) in [(7, false, false), (8, true, false), (9, true, false), (10, true, true)]
         {
-            let spent = Used { tokens: used, usd_micros: used, turns: used, wall_secs: 0, attempts: used };
+            let spent =
+                BudgetUsed { tokens: used, usd_micros: used, turns: used, wall_secs: 0, attempts: used };
             let budget = budget(all, spent, used);
             assert_eq!(
                 (budget.low_limits().len(), budget.exceeded_limits().len()),
@@ -489,7 +497,7 @@ mod tests {
             .enumerate()
         {
             let over = |index: usize| if index == at { 11 } else { 0 };
-            let spent = Used {
+            let spent = BudgetUsed {
                 tokens: over(0),
                 usd_micros: over(1),
                 turns: over(2),
@@ -500,16 +508,16 @@ mod tests {
             assert_eq!(json!(found), json!([limit]));
             assert_eq!(found.iter().map(|limit| limit.name()).collect::<Vec<_>>(), [limit]);
         }
-        let much = Used { tokens: i64::MAX, usd_micros: 1, turns: 1, wall_secs: 0, attempts: 1 };
-        assert_eq!(budget(Limits::default(), much, 1).exceeded_limits(), []);
-        let nothing = Limits { max_turns: Some(0), ..Limits::default() };
-        assert_eq!(budget(nothing, Used::default(), 0).exceeded_limits(), [Limit::Turns]);
+        let much = BudgetUsed { tokens: i64::MAX, usd_micros: 1, turns: 1, wall_secs: 0, attempts: 1 };
+        assert_eq!(budget(BudgetLimits::default(), much, 1).exceeded_limits(), []);
+        let nothing = BudgetLimits { max_turns: Some(0), ..BudgetLimits::default() };
+        assert_eq!(budget(nothing, BudgetUsed::default(), 0).exceeded_limits(), [BudgetLimit::Turns]);
     }
 
     #[test]
     fn what_is_left_is_never_negative_and_seconds_are_whole() {
-        let limits = Limits { max_tokens: Some(5), max_wall_secs: Some(3), ..Limits::default() };
-        let spent = Used { tokens: 7, ..Used::default() };
+        let limits = BudgetLimits { max_tokens: Some(5), max_wall_secs: Some(3), ..BudgetLimits::default() };
+        let spent = BudgetUsed { tokens: 7, ..BudgetUsed::default() };
         let budget = Budget { wall_micros: 1_999_999, ..budget(limits, spent, 0) };
         assert_eq!((budget.used_amounts().wall_secs, budget.remaining_amounts().wall_secs), (1, Some(2)));
         assert_eq!((budget.remaining_amounts().tokens, budget.remaining_amounts().turns), (Some(0), None));
@@ -517,11 +525,11 @@ mod tests {
 
     #[test]
     fn no_lease_reaches_beyond_what_is_left() {
-        let limited = |secs| Limits { max_wall_secs: secs, ..Limits::default() };
+        let limited = |secs| BudgetLimits { max_wall_secs: secs, ..BudgetLimits::default() };
         for (allowed, used, left) in
             [(None, 5, None), (Some(60), 0, Some(60)), (Some(60), 45, Some(15)), (Some(60), 61, Some(0))]
         {
-            let found = budget(limited(allowed), Used::default(), used).latest_lease_end(NOW);
+            let found = budget(limited(allowed), BudgetUsed::default(), used).latest_lease_end(NOW);
             assert_eq!(found, left.map(|left: i64| NOW.shifted(left * MICROS_PER_SEC)), "{allowed:?} {used}");
         }
     }

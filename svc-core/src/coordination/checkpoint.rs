@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
 use crate::Result;
+use crate::argument::{Argument, Field};
 use crate::coordination::thread_row::Thread;
 use crate::coordination::workers;
 use crate::error::Error;
@@ -43,7 +44,15 @@ const TABLE: &str = "claim_checkpoints";
 
 /// The content of a new checkpoint: a JSON object, in canonical form.
 #[derive(Debug, Serialize)]
-pub(in crate::coordination) struct NewCheckpoint(String);
+pub struct NewCheckpoint(String);
+
+impl Field for NewCheckpoint {}
+
+impl Argument<NewCheckpoint> for Value {
+    fn value(self) -> Value {
+        self
+    }
+}
 
 impl<'de> Deserialize<'de> for NewCheckpoint {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -79,22 +88,23 @@ impl JsonSchema for NewCheckpoint {
 
 /// The last checkpoint of a thread.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in crate::coordination) struct Checkpoint {
+#[non_exhaustive]
+pub struct Checkpoint {
     /// The content that the holder stored, with numbers in canonical form (RFC 8785).
-    checkpoint: StoredContent,
+    pub checkpoint: StoredContent,
     /// The member who stored the checkpoint.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// Time at which the checkpoint was stored.
-    at: Time,
+    pub at: Time,
     /// Position of the checkpoint's event in the workspace's log.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 /// The content of a stored checkpoint, as an object. Earlier versions accepted any JSON.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
-struct StoredContent(Map<String, Value>);
+pub struct StoredContent(Map<String, Value>);
 
 impl StoredContent {
     fn from_json(stored: Value) -> Self {

@@ -3,7 +3,7 @@
 //! One call is enough to start work: it can also acknowledge the claim and return the thread's context.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -20,6 +20,7 @@ use crate::error::Code;
 use crate::id::{ChannelId, LeaseId, ThreadId};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::op::{Answer, Effect, Feature, Read, Write, WriteNeeds, changing, write};
+use crate::request::{dereferences, request};
 use crate::schema::{brief, default_is};
 
 pub(crate) fn feature() -> Feature {
@@ -86,13 +87,16 @@ struct ClaimOptions {
 /// A thread that the caller has claimed, with the thread's context if requested.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Taken")]
-struct ClaimWithContext {
+#[non_exhaustive]
+pub struct ClaimWithContext {
     #[serde(flatten)]
-    claimed: ClaimedThread,
+    pub claimed: ClaimedThread,
     /// The context of the thread, as `get_thread_context` returns it; absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    context: Option<Box<ThreadContext>>,
+    pub context: Option<Box<ThreadContext>>,
 }
+
+dereferences! { ClaimWithContext => claimed: ClaimedThread }
 
 impl<I> Answer<I> for ClaimWithContext {
     /// The ids of the claimed thread and of the lease, and whether the context was requested.
@@ -112,7 +116,8 @@ impl<I> Answer<I> for ClaimWithContext {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Next")]
-enum NextClaim {
+#[non_exhaustive]
+pub enum NextClaim {
     Thread(Box<ClaimWithContext>),
     Nothing {},
 }
@@ -133,41 +138,44 @@ impl<I> Answer<I> for NextClaim {
     }
 }
 
-/// Claims the next ready thread of a channel, and returns the thread with its claim, or `{}` if no thread can
-/// be claimed.
-///
-/// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew it
-/// before `assignment_expires_at`, or it lapses.
-///
-/// The next thread is the one with the highest priority and, among equals, the oldest. It is open, waits for
-/// no thread, requires no skill that you lack, and its footprint has no conflict. `pin` refers to the event
-/// that created the claim.
-///
-/// If the response was lost, call again with `resume` to get the claim that you already hold instead of a
-/// second thread.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ClaimNextThread {
-    /// Id of the channel.
-    channel_id: ChannelId,
-    lease_secs: Option<LeaseSecs>,
-    /// Only threads whose footprint is in this repository.
-    repo: Option<Repo>,
-    /// Whether to also acknowledge the claim.
-    #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
-    #[serde(default)]
-    acknowledge: bool,
-    /// Whether to also return the result of `get_thread_context`.
-    #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
-    #[serde(default)]
-    include_context: bool,
-    /// Whether to return a claim that you already hold, instead of claiming a thread.
+request! {
+    /// Claims the next ready thread of a channel, and returns the thread with its claim, or `{}` if no thread
+    /// can be claimed.
     ///
-    /// Returns your newest live claim in the channel, with its lease unchanged. With `repo`, only claims of
-    /// that repository are considered. If you hold no such claim, the next thread is claimed.
-    #[schemars(transform = brief("Returns a claim you already hold."), transform = default_is("false"))]
-    #[serde(default)]
-    resume: bool,
+    /// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew
+    /// it before `assignment_expires_at`, or it lapses.
+    ///
+    /// The next thread is the one with the highest priority and, among equals, the oldest. It is open, waits
+    /// for no thread, requires no skill that you lack, and its footprint has no conflict. `pin` refers to the
+    /// event that created the claim.
+    ///
+    /// If the response was lost, call again with `resume` to get the claim that you already hold instead of a
+    /// second thread.
+    #[derive(Serialize)]
+    struct ClaimNextThread {
+        /// Id of the channel.
+        channel_id: ChannelId,
+        lease_secs: Option<LeaseSecs>,
+        /// Only threads whose footprint is in this repository.
+        repo: Option<Repo>,
+        /// Whether to also acknowledge the claim.
+        #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
+        #[serde(default)]
+        acknowledge: bool,
+        /// Whether to also return the result of `get_thread_context`.
+        #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
+        #[serde(default)]
+        include_context: bool,
+        /// Whether to return a claim that you already hold, instead of claiming a thread.
+        ///
+        /// Returns your newest live claim in the channel, with its lease unchanged. With `repo`, only claims
+        /// of that repository are considered. If you hold no such claim, the next thread is claimed.
+        #[schemars(transform = brief("Returns a claim you already hold."), transform = default_is("false"))]
+        #[serde(default)]
+        resume: bool,
+    }
+
+    claim_next_thread(channel_id: ChannelId) -> NextClaim
 }
 
 fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Option<NextClaim>> {
@@ -177,38 +185,41 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Opti
     claim_next(cx, QueueScope::Channel(input.channel_id), options, input.repo.as_ref())
 }
 
-/// Claims the next ready thread of the workspace, and returns the thread with its claim, or `{}` if no thread
-/// can be claimed.
-///
-/// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew it
-/// before `assignment_expires_at`, or it lapses.
-///
-/// The next thread is the one with the highest priority and, among equals, the oldest, in all channels that
-/// you may see. It is open, waits for no thread, requires no skill that you lack, and its footprint has no
-/// conflict. `resume` and the response are as in `claim_next_thread`.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ClaimNextWorkspaceThread {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    lease_secs: Option<LeaseSecs>,
-    /// Only threads whose footprint is in this repository.
-    repo: Option<Repo>,
-    /// Whether to also acknowledge the claim.
-    #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
-    #[serde(default)]
-    acknowledge: bool,
-    /// Whether to also return the result of `get_thread_context`.
-    #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
-    #[serde(default)]
-    include_context: bool,
-    /// Whether to return a claim that you already hold, instead of claiming a thread.
+request! {
+    /// Claims the next ready thread of the workspace, and returns the thread with its claim, or `{}` if no
+    /// thread can be claimed.
     ///
-    /// Returns your newest live claim in the workspace, with its lease unchanged. With `repo`, only claims of
-    /// that repository are considered. If you hold no such claim, the next thread is claimed.
-    #[schemars(transform = brief("Returns a claim you already hold."), transform = default_is("false"))]
-    #[serde(default)]
-    resume: bool,
+    /// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew
+    /// it before `assignment_expires_at`, or it lapses.
+    ///
+    /// The next thread is the one with the highest priority and, among equals, the oldest, in all channels
+    /// that you may see. It is open, waits for no thread, requires no skill that you lack, and its footprint
+    /// has no conflict. `resume` and the response are as in `claim_next_thread`.
+    #[derive(Serialize)]
+    struct ClaimNextWorkspaceThread {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        lease_secs: Option<LeaseSecs>,
+        /// Only threads whose footprint is in this repository.
+        repo: Option<Repo>,
+        /// Whether to also acknowledge the claim.
+        #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
+        #[serde(default)]
+        acknowledge: bool,
+        /// Whether to also return the result of `get_thread_context`.
+        #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
+        #[serde(default)]
+        include_context: bool,
+        /// Whether to return a claim that you already hold, instead of claiming a thread.
+        ///
+        /// Returns your newest live claim in the workspace, with its lease unchanged. With `repo`, only
+        /// claims of that repository are considered. If you hold no such claim, the next thread is claimed.
+        #[schemars(transform = brief("Returns a claim you already hold."), transform = default_is("false"))]
+        #[serde(default)]
+        resume: bool,
+    }
+
+    claim_next_workspace_thread() -> NextClaim
 }
 
 fn claim_next_workspace_thread(
@@ -268,39 +279,42 @@ fn find_conflict(cx: &Read<'_>, footprint_id: i64) -> Result<Option<BlockingConf
     Ok(obstacles::conflicts_with(cx, &touched, None, 1)?.pop())
 }
 
-/// Claims a specific thread, and returns the thread with its claim.
-///
-/// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew it
-/// before `assignment_expires_at`, or it lapses.
-///
-/// `pin` refers to the event that created the claim.
-///
-/// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim (`claimed`; without `resume`
-/// your own too), is not open (`state`), has a result (`has-result`) or a dead letter (`dead-letter`), waits
-/// for another thread (`blocked`), requires skills that you lack (`missing-skills`) or is in an archived
-/// channel (`channel-archived`); 409 `footprint-conflict` with `conflicts` if its footprint overlaps that of
-/// a live claim, its repository is paused or one of its slots is full; 409 `budget-exhausted` with `exceeded`
-/// if a limit of its budget is used up.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ClaimThread {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    lease_secs: Option<LeaseSecs>,
-    /// Whether to also acknowledge the claim.
-    #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
-    #[serde(default)]
-    acknowledge: bool,
-    /// Whether to also return the result of `get_thread_context`.
-    #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
-    #[serde(default)]
-    include_context: bool,
-    /// Whether to return a claim that you already hold, instead of claiming a thread.
+request! {
+    /// Claims a specific thread, and returns the thread with its claim.
     ///
-    /// The lease of that claim stays unchanged.
-    #[schemars(transform = brief("Returns a claim you already hold."), transform = default_is("false"))]
-    #[serde(default)]
-    resume: bool,
+    /// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew
+    /// it before `assignment_expires_at`, or it lapses.
+    ///
+    /// `pin` refers to the event that created the claim.
+    ///
+    /// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim (`claimed`; without
+    /// `resume` your own too), is not open (`state`), has a result (`has-result`) or a dead letter
+    /// (`dead-letter`), waits for another thread (`blocked`), requires skills that you lack
+    /// (`missing-skills`) or is in an archived channel (`channel-archived`); 409 `footprint-conflict` with
+    /// `conflicts` if its footprint overlaps that of a live claim, its repository is paused or one of its
+    /// slots is full; 409 `budget-exhausted` with `exceeded` if a limit of its budget is used up.
+    #[derive(Serialize)]
+    struct ClaimThread {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        lease_secs: Option<LeaseSecs>,
+        /// Whether to also acknowledge the claim.
+        #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
+        #[serde(default)]
+        acknowledge: bool,
+        /// Whether to also return the result of `get_thread_context`.
+        #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
+        #[serde(default)]
+        include_context: bool,
+        /// Whether to return a claim that you already hold, instead of claiming a thread.
+        ///
+        /// The lease of that claim stays unchanged.
+        #[schemars(transform = brief("Returns a claim you already hold."), transform = default_is("false"))]
+        #[serde(default)]
+        resume: bool,
+    }
+
+    claim_thread(thread_id: ThreadId) -> ClaimWithContext
 }
 
 fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<ClaimWithContext> {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::coordination::budget;
@@ -29,16 +29,19 @@ const WAITING_ITEMS_MAX: usize = 500;
 const WAITING_LOOKUPS_MAX: usize = 30;
 
 /// A reason why a thread cannot be claimed, other than a conflict of its footprint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
-pub(in crate::coordination) enum DeferralReason {
+#[non_exhaustive]
+pub enum DeferralReason {
     Dependencies,
     Skills,
     Budget,
     DeadLetter,
     Any,
 }
+
+crate::argument::arguments! { DeferralReason }
 
 /// The SQL condition that `t`, a thread in channel `c`, is open, unclaimed and without a result at time `$6`.
 macro_rules! is_waiting {

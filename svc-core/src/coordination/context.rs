@@ -4,7 +4,7 @@
 //! what is new.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Result;
 use crate::conversation::boot::{self, ChannelBoot};
@@ -22,76 +22,81 @@ use crate::id::ThreadId;
 use crate::identity::floor::LogRange;
 use crate::limits::CONTEXT_MESSAGES_MAX;
 use crate::op::Read;
+use crate::request::request;
 use crate::schema::default_is;
 use crate::text::Count;
 
 /// The state of a thread, and the transitions that the caller can make.
 #[derive(Serialize, JsonSchema)]
-struct Fsm {
+#[non_exhaustive]
+pub struct Fsm {
     /// The state of the thread.
-    state: ThreadState,
+    pub state: ThreadState,
     /// The actions of `transition_thread` that would now succeed for you.
-    transitions: Vec<&'static str>,
+    pub transitions: Vec<&'static str>,
 }
 
 /// The context that a member needs to work on a thread.
 #[derive(Serialize, JsonSchema)]
-pub(in crate::coordination) struct ThreadContext {
+#[non_exhaustive]
+pub struct ThreadContext {
     /// The thread, including its live claim.
-    thread: Thread,
+    pub thread: Thread,
     /// The thread's state, and the transitions that you can make now.
-    fsm: Fsm,
+    pub fsm: Fsm,
     /// The problems that now prevent you from claiming the thread; empty if you can claim it.
-    claim_refusals: Vec<Problem>,
+    pub claim_refusals: Vec<Problem>,
     /// The unmet conditions that now prevent the thread from closing; empty if it can close or is already
     /// finished.
-    close_refusals: Vec<Reason>,
+    pub close_refusals: Vec<Reason>,
     /// The last checkpoint of the thread; null if no holder has stored one.
-    checkpoint: Option<Checkpoint>,
+    pub checkpoint: Option<Checkpoint>,
     /// The boot text of the thread's channel; null if the channel has no boot.
-    boot: Option<ChannelBoot>,
+    pub boot: Option<ChannelBoot>,
     /// The memory blocks of the thread, in the order in which they were attached; fewer if they would exceed
     /// 1 MiB.
-    memory_blocks: Vec<AttachedBlock>,
+    pub memory_blocks: Vec<AttachedBlock>,
     /// The last 30 messages after `since`, oldest first, reviews included; fewer if they would exceed 1 MiB.
-    messages: Vec<ContextMessage>,
+    pub messages: Vec<ContextMessage>,
     /// Number of older messages after `since` that are omitted, among the last 2000 messages; null if none is
     /// omitted.
-    messages_omitted: Option<i64>,
+    pub messages_omitted: Option<i64>,
     /// The last 10 messages pinned in the thread's channel, newest first; fewer if they would exceed 256 KiB.
-    pins: Vec<PinnedMessage>,
+    pub pins: Vec<PinnedMessage>,
     /// Up to 100 terms of the workspace's glossary; fewer if they would exceed 256 KiB. Terms that occur in
     /// the title, the boot, the memory blocks or the newest messages come first. Only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    glossary: Option<Vec<GlossaryTerm>>,
+    pub glossary: Option<Vec<GlossaryTerm>>,
     /// The last 10 notices after `since`, newest first.
-    notices: Vec<Notice>,
+    pub notices: Vec<Notice>,
     /// The position of the workspace's log at which this context was read: pass it as `since` next time.
-    lsn: i64,
+    pub lsn: i64,
 }
 
-/// Returns the context that you need to work on a thread.
-///
-/// To omit messages and notices that you already have, pass the last `lsn` as `since`; other fields are
-/// current.
-///
-/// The context contains the thread, the transitions that you can make now, the problems that prevent you from
-/// claiming it and any member from closing it, the last checkpoint, the channel's boot, the thread's memory
-/// blocks, its last messages, the pinned messages of its channel, and its notices.
-///
-/// Fails with 409 `must_refetch` if the log no longer has all events after `since`: call again without
-/// `since`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GetThreadContext {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Whether to return the workspace's glossary.
-    #[schemars(transform = default_is("false"))]
-    #[serde(default)]
-    include_glossary: bool,
-    /// Only messages and notices after this position: `lsn` of an earlier answer. Default: the latest.
-    since: Option<Count<0, { i64::MAX }>>,
+request! {
+    /// Returns the context that you need to work on a thread.
+    ///
+    /// To omit messages and notices that you already have, pass the last `lsn` as `since`; other fields are
+    /// current.
+    ///
+    /// The context contains the thread, the transitions that you can make now, the problems that prevent you
+    /// from claiming it and any member from closing it, the last checkpoint, the channel's boot, the thread's
+    /// memory blocks, its last messages, the pinned messages of its channel, and its notices.
+    ///
+    /// Fails with 409 `must_refetch` if the log no longer has all events after `since`: call again without
+    /// `since`.
+    pub(super) struct GetThreadContext {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Whether to return the workspace's glossary.
+        #[schemars(transform = default_is("false"))]
+        #[serde(default)]
+        include_glossary: bool,
+        /// Only messages and notices after this position: `lsn` of an earlier answer. Default: the latest.
+        since: Option<Count<0, { i64::MAX }>>,
+    }
+
+    get_thread_context(thread_id: ThreadId) -> ThreadContext
 }
 
 pub(super) fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadContext> {

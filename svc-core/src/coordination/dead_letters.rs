@@ -5,13 +5,13 @@
 //! Raising a limit does not settle a dead letter: a member should check the thread first.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::visibility::visible;
-use crate::coordination::budget::{self, Limit};
+use crate::coordination::budget::{self, BudgetLimit};
 use crate::coordination::thread_row::{HeldClaim, Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId};
@@ -20,6 +20,7 @@ use crate::log::event::{Event, EventKind, RecordedEvent};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, idempotent, read};
 use crate::page::{BoundedCount, Cursor, Limit as PageLimit, Page, rows_to_read};
+use crate::request::request;
 use crate::schema::brief;
 use crate::store::{columns, new_row};
 use crate::time::Time;
@@ -95,7 +96,7 @@ struct ClaimFailed<'a> {
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
     /// The budget limits that were used up when the claim ended.
-    exceeded: &'a [Limit],
+    exceeded: &'a [BudgetLimit],
     /// Id of the dead letter that was added to the thread.
     dead_letter_id: DeadLetterId,
 }
@@ -141,28 +142,29 @@ pub(in crate::coordination) fn replay_settlement(event: &ReplayedEvent<'_>) -> R
 
 /// A thread whose last claim ended without a result while a limit of its budget was used up.
 #[derive(Serialize, JsonSchema)]
-struct DeadLetter {
+#[non_exhaustive]
+pub struct DeadLetter {
     /// The id of the dead letter.
-    id: DeadLetterId,
+    pub id: DeadLetterId,
     /// Id of the thread whose claim ended without a result.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// The channel of the thread.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// The thread's title: the task in one line.
-    title: String,
+    pub title: String,
     /// The budget limits that were used up when the claim ended.
-    exceeded: Value,
+    pub exceeded: Value,
     /// The member who held the ended claim.
-    holder: MemberId,
+    pub holder: MemberId,
     /// The fencing id of the ended claim.
-    claim_lease_id: LeaseId,
+    pub claim_lease_id: LeaseId,
     /// Time at which the claim ended.
-    failed_at: Time,
+    pub failed_at: Time,
     /// Time at which the dead letter was requeued, or its thread was closed or cancelled; null while it is
     /// unsettled.
-    settled_at: Option<Time>,
+    pub settled_at: Option<Time>,
     /// Position in the workspace's log of the event that added the dead letter.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! {
@@ -198,7 +200,7 @@ pub(in crate::coordination) fn add_dead_letter(
     cx: &mut Write<'_>,
     thread: &Thread,
     held: HeldClaim,
-    exceeded: &[Limit],
+    exceeded: &[BudgetLimit],
 ) -> Result<RecordedEvent> {
     let dead_letter_id: DeadLetterId = cx.new_id()?;
     let failed = ClaimFailed {
@@ -236,18 +238,20 @@ pub(in crate::coordination) fn settle(cx: &mut Write<'_>, thread: &Thread) -> Re
 
 const SETTLE: &str = "update dead_letters set settled_at = $2 where thread_id = $1 and settled_at is null";
 
-/// Returns the unsettled dead letters (threads out of budget) that you may see, oldest first.
-///
-/// Each page examines up to 2000 dead letters, so it may be short or empty although more follow: continue
-/// while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(transform = brief(""))]
-struct ListDeadLetters {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<PageLimit>,
+request! {
+    /// Returns the unsettled dead letters (threads out of budget) that you may see, oldest first.
+    ///
+    /// Each page examines up to 2000 dead letters, so it may be short or empty although more follow: continue
+    /// while `next_cursor` is not null.
+    #[schemars(transform = brief(""))]
+    struct ListDeadLetters {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<PageLimit>,
+    }
+
+    list_dead_letters() -> Page<DeadLetter>
 }
 
 fn list_dead_letters(cx: &Read<'_>, input: &ListDeadLetters) -> Result<Page<DeadLetter>> {
@@ -291,20 +295,23 @@ const HORIZON: &str = "
     select lsn from dead_letters where workspace_id = $1 and settled_at is null and lsn > $2
     order by lsn limit 1 offset $3";
 
-/// Requeues a dead letter, so that its thread can be claimed again, and returns the dead letter.
-///
-/// If the dead letter is settled already, nothing changes.
-///
-/// Fails with 404 `not-found` if the workspace has no such dead letter, or if you may not see its thread; 409
-/// `budget-exhausted` with `exceeded` if a limit other than `max_attempts` is used up, or if `max_attempts`
-/// is 0, which allows no claim: raise the limit first.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RequeueDeadLetter {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// Id of the dead letter.
-    dead_letter_id: DeadLetterId,
+request! {
+    /// Requeues a dead letter, so that its thread can be claimed again, and returns the dead letter.
+    ///
+    /// If the dead letter is settled already, nothing changes.
+    ///
+    /// Fails with 404 `not-found` if the workspace has no such dead letter, or if you may not see its thread;
+    /// 409 `budget-exhausted` with `exceeded` if a limit other than `max_attempts` is used up, or if
+    /// `max_attempts` is 0, which allows no claim: raise the limit first.
+    #[derive(Serialize)]
+    struct RequeueDeadLetter {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// Id of the dead letter.
+        dead_letter_id: DeadLetterId,
+    }
+
+    requeue_dead_letter(dead_letter_id: DeadLetterId) -> DeadLetter
 }
 
 fn requeue_dead_letter(cx: &mut Write<'_>, input: &RequeueDeadLetter) -> Result<DeadLetter> {

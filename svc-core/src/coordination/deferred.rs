@@ -5,7 +5,7 @@
 //! happens only during a claim.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -22,6 +22,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::PAGE_BYTES;
 use crate::op::{Feature, Read, read};
 use crate::page::{BoundedCount, Cursor, Limit, Page, PageRows, ScanHorizon, json_bytes, rows_to_read};
+use crate::request::request;
 use crate::store::ToParam;
 
 pub(crate) fn feature() -> Feature {
@@ -42,42 +43,46 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns unclaimed open threads that cannot be claimed now, with the conflicts that block each thread.
-///
-/// The threads are ordered by creation.
-///
-/// Each page examines up to 500 threads, and footprints with up to 500 items, so it may be short or empty
-/// although more follow: continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListDeferredThreads {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// Also list threads that wait for unfinished threads (`dependencies`), whose required skills no active,
-    /// unfrozen member has (`skills`), with a used-up budget limit (`budget`), or with an unsettled dead
-    /// letter (`dead-letter`); `any` for all these reasons. Default: only threads whose footprint conflicts.
-    reason: Option<DeferralReason>,
-    /// Only threads whose footprint is in this repository: `owner/name` or a clone URL.
-    repo: Option<Repo>,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns unclaimed open threads that cannot be claimed now, with the conflicts that block each thread.
+    ///
+    /// The threads are ordered by creation.
+    ///
+    /// Each page examines up to 500 threads, and footprints with up to 500 items, so it may be short or empty
+    /// although more follow: continue while `next_cursor` is not null.
+    struct ListDeferredThreads {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// Also list threads that wait for unfinished threads (`dependencies`), whose required skills no
+        /// active, unfrozen member has (`skills`), with a used-up budget limit (`budget`), or with an
+        /// unsettled dead letter (`dead-letter`); `any` for all these reasons. Default: only threads whose
+        /// footprint conflicts.
+        reason: Option<DeferralReason>,
+        /// Only threads whose footprint is in this repository: `owner/name` or a clone URL.
+        repo: Option<Repo>,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_deferred_threads() -> Page<DeferredThread>
 }
 
 /// A thread that cannot be claimed now, with the conflicts that block it.
 #[derive(Serialize, JsonSchema)]
-struct DeferredThread {
+#[non_exhaustive]
+pub struct DeferredThread {
     /// Id of the thread that cannot be claimed.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// The channel of the thread.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// The thread's title: the task in one line.
-    title: String,
+    pub title: String,
     /// The thread's priority: a higher number is more urgent.
-    priority: i64,
+    pub priority: i64,
     /// The thread's footprint; null if the thread has no footprint.
-    footprint: Option<Footprint>,
+    pub footprint: Option<Footprint>,
     /// The conflicts that block the thread, up to 1000.
-    obstacles: Vec<Conflict>,
+    pub obstacles: Vec<Conflict>,
     /// The thread's `lsn`, by which the list is ordered.
     #[serde(skip)]
     lsn: i64,

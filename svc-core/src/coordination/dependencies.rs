@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -24,6 +24,7 @@ use crate::log::event::{Event, EventKind};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Page};
+use crate::request::request;
 use crate::store::{Engine, columns};
 use crate::text::Items;
 
@@ -137,25 +138,30 @@ impl Event for ThreadReady {
     }
 }
 
-/// Makes a thread wait until another thread is finished, and returns the waiting thread.
-///
-/// The waiting thread cannot be claimed until the other thread is closed or cancelled; a live claim
-/// continues.
-///
-/// The two threads may be in different channels of the workspace. Adding a dependency again changes nothing.
-///
-/// Fails with 409 `wrong-state` if the waiting thread is finished, if it already waits for 100 threads, if
-/// 1000 threads already wait for the other thread, or if 5000 or more threads wait for the waiting thread and
-/// the other thread waits for 5000 or more threads, directly or indirectly; 409 `dependency-cycle` if the two
-/// threads are the same, or if the other thread already waits for the waiting thread, directly or indirectly;
-/// 409 `not-visible-to-all` if the other thread is in another, private channel.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct AddThreadDependency {
-    /// The thread that waits.
-    thread_id: ThreadId,
-    /// The thread that must finish first.
-    depends_on_id: ThreadId,
+request! {
+    /// Makes a thread wait until another thread is finished, and returns the waiting thread.
+    ///
+    /// The waiting thread cannot be claimed until the other thread is closed or cancelled; a live claim
+    /// continues.
+    ///
+    /// The two threads may be in different channels of the workspace. Adding a dependency again changes
+    /// nothing.
+    ///
+    /// Fails with 409 `wrong-state` if the waiting thread is finished, if it already waits for 100 threads,
+    /// if 1000 threads already wait for the other thread, or if 5000 or more threads wait for the waiting
+    /// thread and the other thread waits for 5000 or more threads, directly or indirectly; 409
+    /// `dependency-cycle` if the two threads are the same, or if the other thread already waits for the
+    /// waiting thread, directly or indirectly; 409 `not-visible-to-all` if the other thread is in another,
+    /// private channel.
+    #[derive(Serialize)]
+    struct AddThreadDependency {
+        /// The thread that waits.
+        thread_id: ThreadId,
+        /// The thread that must finish first.
+        depends_on_id: ThreadId,
+    }
+
+    add_thread_dependency(thread_id: ThreadId, depends_on_id: ThreadId) -> Thread
 }
 
 fn add_thread_dependency(cx: &mut Write<'_>, input: &AddThreadDependency) -> Result<Thread> {
@@ -290,19 +296,22 @@ const DOWNSTREAM: &str = walk_sql!("depends_on_id", "thread_id");
 /// Walks from a thread to the threads that this thread waits for, directly or indirectly.
 const UPSTREAM: &str = walk_sql!("thread_id", "depends_on_id");
 
-/// Makes a thread stop waiting for another thread, and returns the thread that waited.
-///
-/// Once its last unfinished dependency is removed, the thread can be claimed.
-///
-/// Fails with 404 `not-found` if the thread does not wait for the other thread; 409 `wrong-state` if the
-/// waiting thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RemoveThreadDependency {
-    /// The thread that waits.
-    thread_id: ThreadId,
-    /// The thread to stop waiting for.
-    depends_on_id: ThreadId,
+request! {
+    /// Makes a thread stop waiting for another thread, and returns the thread that waited.
+    ///
+    /// Once its last unfinished dependency is removed, the thread can be claimed.
+    ///
+    /// Fails with 404 `not-found` if the thread does not wait for the other thread; 409 `wrong-state` if the
+    /// waiting thread is archived.
+    #[derive(Serialize)]
+    struct RemoveThreadDependency {
+        /// The thread that waits.
+        thread_id: ThreadId,
+        /// The thread to stop waiting for.
+        depends_on_id: ThreadId,
+    }
+
+    remove_thread_dependency(thread_id: ThreadId, depends_on_id: ThreadId) -> Thread
 }
 
 fn remove_thread_dependency(cx: &mut Write<'_>, input: &RemoveThreadDependency) -> Result<Thread> {
@@ -332,19 +341,20 @@ const CLAIMABLE: &str = concat!("select t.id from threads t where t.id = $1 and 
 
 /// A thread that another thread waits for.
 #[derive(Serialize, JsonSchema)]
-struct Dependency {
+#[non_exhaustive]
+pub struct Dependency {
     /// The thread that must finish first.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// The channel of the thread that must finish first.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// The title of the thread that must finish first.
-    title: String,
+    pub title: String,
     /// The state of the thread that must finish first.
-    state: ThreadState,
+    pub state: ThreadState,
     /// Whether the dependency no longer blocks the waiting thread, because its thread is closed or archived.
-    finished: bool,
+    pub finished: bool,
     /// Position in the event log at which the dependency was added.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! {
@@ -358,18 +368,20 @@ columns! {
     make { finished: state.is_finished() }
 }
 
-/// Returns the threads that a thread waits for, finished or not, in the order in which the dependencies were
-/// added.
-///
-/// Threads in channels that you may not see are omitted, but included in `blocked` of the thread.
-///
-/// The list is one page, unless it would be too long.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListThreadDependencies {
-    /// The thread that waits.
-    thread_id: ThreadId,
-    cursor: Option<Cursor<(i64, Uuid)>>,
+request! {
+    /// Returns the threads that a thread waits for, finished or not, in the order in which the dependencies
+    /// were added.
+    ///
+    /// Threads in channels that you may not see are omitted, but included in `blocked` of the thread.
+    ///
+    /// The list is one page, unless it would be too long.
+    struct ListThreadDependencies {
+        /// The thread that waits.
+        thread_id: ThreadId,
+        cursor: Option<Cursor<(i64, Uuid)>>,
+    }
+
+    list_thread_dependencies(thread_id: ThreadId) -> Page<Dependency, (i64, Uuid)>
 }
 
 fn list_thread_dependencies(

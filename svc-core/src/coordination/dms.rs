@@ -21,6 +21,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::DM_OTHERS_MAX;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page};
+use crate::request::request;
 use crate::schema::brief;
 use crate::text::Items;
 
@@ -74,13 +75,14 @@ fn operations() -> Vec<Operation> {
 
 /// A direct message: the private channel of a few members, with its first thread.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Dm {
+#[non_exhaustive]
+pub struct Dm {
     /// The id of the direct message's channel.
-    id: ChannelId,
+    pub id: ChannelId,
     /// The direct message's first thread, in which participants post messages.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// The participants, including you, in the order in which they joined the workspace.
-    participants: Vec<Participant>,
+    pub participants: Vec<Participant>,
 }
 
 impl<I> Answer<I> for Dm {
@@ -95,21 +97,24 @@ impl<I> Answer<I> for Dm {
     }
 }
 
-/// Opens the direct message between you and other members, creating it if necessary, and returns it.
-///
-/// Each set of members has one direct message. Post in its thread with `post_message`; add threads with
-/// `create_thread`. Only the participants can see it, regardless of capabilities. Its threads are not tasks,
-/// and cannot be claimed.
-///
-/// Fails with 409 `wrong-state` if one of the members is deactivated.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct OpenDm {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// The other members of the direct message, 1 to 10. Your own id is optional.
-    #[schemars(length(min = 1))]
-    member_ids: Items<MemberId, DM_OTHERS_MAX>,
+request! {
+    /// Opens the direct message between you and other members, creating it if necessary, and returns it.
+    ///
+    /// Each set of members has one direct message. Post in its thread with `post_message`; add threads with
+    /// `create_thread`. Only the participants can see it, regardless of capabilities. Its threads are not
+    /// tasks, and cannot be claimed.
+    ///
+    /// Fails with 409 `wrong-state` if one of the members is deactivated.
+    #[derive(Serialize)]
+    struct OpenDm {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// The other members of the direct message, 1 to 10. Your own id is optional.
+        #[schemars(length(min = 1))]
+        member_ids: Items<MemberId, DM_OTHERS_MAX>,
+    }
+
+    open_dm(member_ids: Items<MemberId, DM_OTHERS_MAX>) -> Dm
 }
 
 fn open_dm(cx: &mut Write<'_>, input: &OpenDm) -> Result<Dm> {
@@ -147,18 +152,20 @@ fn load_dm(cx: &Read<'_>, id: ChannelId) -> Result<Dm> {
 
 const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order by lsn limit 1";
 
-/// Returns your direct messages, in the order in which you joined them.
-///
-/// Each page examines up to 2000 channels that you are in and contains up to 25 direct messages, so it may be
-/// short or empty although more follow: continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(transform = brief(""))]
-struct ListDms {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns your direct messages, in the order in which you joined them.
+    ///
+    /// Each page examines up to 2000 channels that you are in and contains up to 25 direct messages, so it
+    /// may be short or empty although more follow: continue while `next_cursor` is not null.
+    #[schemars(transform = brief(""))]
+    struct ListDms {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_dms() -> Page<ListedDm>
 }
 
 fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
@@ -166,21 +173,24 @@ fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
     direct::list_dms_of_caller(cx, input.cursor, input.limit)
 }
 
-/// Adds a member to a group direct message, one opened for three or more members, and returns it.
-///
-/// The member sees all earlier messages.
-///
-/// Adding a member again changes nothing.
-///
-/// Fails with 409 `wrong-state` if the direct message was opened for two members: open one with all three
-/// members instead; if 11 members are in the direct message; or if the member is deactivated.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct AddDmParticipant {
-    /// Id of the direct message's channel.
-    channel_id: ChannelId,
-    /// The member to add.
-    member_id: MemberId,
+request! {
+    /// Adds a member to a group direct message, one opened for three or more members, and returns it.
+    ///
+    /// The member sees all earlier messages.
+    ///
+    /// Adding a member again changes nothing.
+    ///
+    /// Fails with 409 `wrong-state` if the direct message was opened for two members: open one with all three
+    /// members instead; if 11 members are in the direct message; or if the member is deactivated.
+    #[derive(Serialize)]
+    struct AddDmParticipant {
+        /// Id of the direct message's channel.
+        channel_id: ChannelId,
+        /// The member to add.
+        member_id: MemberId,
+    }
+
+    add_dm_participant(channel_id: ChannelId, member_id: MemberId) -> Dm
 }
 
 fn add_dm_participant(cx: &mut Write<'_>, input: &AddDmParticipant) -> Result<Dm> {
@@ -214,13 +224,14 @@ fn load_participant_ids(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberI
 
 /// A direct message that the caller has left.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-struct LeftDm {
+#[non_exhaustive]
+pub struct LeftDm {
     /// The id of the direct message's channel.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// Id of the caller, who left the direct message.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// Whether the direct message is archived, because the last participant has left.
-    archived: bool,
+    pub archived: bool,
 }
 
 /// Answers a repeated request: fails with 404, unless the member was added again.
@@ -236,16 +247,20 @@ impl<I> Answer<I> for LeftDm {
     }
 }
 
-/// Leaves a group direct message, one opened for three or more members, and returns the id of its channel.
-///
-/// You lose access immediately. The direct message is archived when its last participant leaves.
-///
-/// Fails with 409 `wrong-state` if the direct message was opened for two members.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct LeaveDm {
-    /// Id of the direct message's channel.
-    channel_id: ChannelId,
+request! {
+    /// Leaves a group direct message, one opened for three or more members, and returns the id of its
+    /// channel.
+    ///
+    /// You lose access immediately. The direct message is archived when its last participant leaves.
+    ///
+    /// Fails with 409 `wrong-state` if the direct message was opened for two members.
+    #[derive(Serialize)]
+    struct LeaveDm {
+        /// Id of the direct message's channel.
+        channel_id: ChannelId,
+    }
+
+    leave_dm(channel_id: ChannelId) -> LeftDm
 }
 
 fn leave_dm(cx: &mut Write<'_>, input: &LeaveDm) -> Result<LeftDm> {

@@ -4,13 +4,13 @@
 //! footprint can be stored; it then determines which conflicts prevent a claim of the thread.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::claims::{expire_lapsed_claims, release_footprint};
-use crate::coordination::footprint::{self, Footprint, Item, Mode, Repo};
+use crate::coordination::footprint::{self, Footprint, FootprintMode, Item, Repo};
 use crate::coordination::obstacles::{self, Conflict};
 use crate::coordination::rules::live_claim;
 use crate::coordination::thread_row::visible_thread;
@@ -21,6 +21,7 @@ use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
+use crate::request::request;
 use crate::schema::{brief, mark_explained_elsewhere};
 use crate::text::Items;
 
@@ -103,31 +104,36 @@ impl Event for ThreadFootprintChanged<'_> {
     }
 }
 
-/// Sets the paths and slots that a thread will touch (its footprint), and returns the stored footprint.
-///
-/// A path starts at the root of the repository and covers everything below it; a glob covers all paths that
-/// begin with its text before the first `*`, `?`, `[` or `{`. A slot is a resource of the whole workspace.
-///
-/// Paths are normalised; an empty list of items clears the footprint. On a thread without a live claim, the
-/// footprint is stored regardless of conflicts; the thread can then be claimed once nothing blocks it.
-///
-/// Fails with 409 `wrong-state` if the thread is archived; 409 `footprint-conflict` with `conflicts` if the
-/// thread has a live claim and the footprint overlaps that of another live claim, its repository is paused or
-/// one of its slots is full. Nothing is stored then.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetThreadFootprint {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
-    #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
-    repo: Option<Repo>,
-    /// `exclusive` conflicts with all overlapping footprints, `shared` only with exclusive ones. Default:
-    /// `exclusive`.
-    #[serde(default)]
-    mode: Mode,
-    /// Items that the thread will touch; an empty list clears the footprint.
-    items: Items<Item, FOOTPRINT_ITEMS_MAX>,
+request! {
+    /// Sets the paths and slots that a thread will touch (its footprint), and returns the stored footprint.
+    ///
+    /// A path starts at the root of the repository and covers everything below it; a glob covers all paths
+    /// that begin with its text before the first `*`, `?`, `[` or `{`. A slot is a resource of the whole
+    /// workspace.
+    ///
+    /// Paths are normalised; an empty list of items clears the footprint. On a thread without a live claim,
+    /// the footprint is stored regardless of conflicts; the thread can then be claimed once nothing blocks
+    /// it.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is archived; 409 `footprint-conflict` with `conflicts` if
+    /// the thread has a live claim and the footprint overlaps that of another live claim, its repository is
+    /// paused or one of its slots is full. Nothing is stored then.
+    #[derive(Serialize)]
+    struct SetThreadFootprint {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
+        #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
+        repo: Option<Repo>,
+        /// `exclusive` conflicts with all overlapping footprints, `shared` only with exclusive ones. Default:
+        /// `exclusive`.
+        #[serde(default)]
+        mode: FootprintMode,
+        /// Items that the thread will touch; an empty list clears the footprint.
+        items: Items<Item, FOOTPRINT_ITEMS_MAX>,
+    }
+
+    set_thread_footprint(thread_id: ThreadId, items: Items<Item, FOOTPRINT_ITEMS_MAX>) -> Footprint
 }
 
 fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Result<Footprint> {
@@ -167,43 +173,48 @@ impl Answer<SetThreadFootprint> for Footprint {
     }
 }
 
-/// Returns a thread's footprint, which has no items if it was never set.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetThreadFootprint {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Returns a thread's footprint, which has no items if it was never set.
+    struct GetThreadFootprint {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    get_thread_footprint(thread_id: ThreadId) -> Footprint
 }
 
 fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Footprint> {
     Ok(visible_thread(cx, input.thread_id)?.footprint.unwrap_or_default())
 }
 
-/// Returns the conflicts with a footprint, or with the footprint of a thread, and changes nothing.
-///
-/// Pass `footprint`, `thread_id` or both: with both, the footprint is checked as if it were set on the
-/// thread. The thread's own claim is ignored.
-///
-/// If you pass neither, no conflicts are returned. Up to 1000 conflicts are returned, including conflicts
-/// with claims on threads that you may not see. For such a claim the response shows the item that conflicts,
-/// the holder and the end of the lease, but not the thread.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CheckFootprint {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// Id of the thread.
-    thread_id: Option<ThreadId>,
-    /// The footprint, as in `set_thread_footprint`. Default: the thread's own.
-    #[schemars(transform = mark_explained_elsewhere)]
-    footprint: Option<Footprint>,
+request! {
+    /// Returns the conflicts with a footprint, or with the footprint of a thread, and changes nothing.
+    ///
+    /// Pass `footprint`, `thread_id` or both: with both, the footprint is checked as if it were set on the
+    /// thread. The thread's own claim is ignored.
+    ///
+    /// If you pass neither, no conflicts are returned. Up to 1000 conflicts are returned, including conflicts
+    /// with claims on threads that you may not see. For such a claim the response shows the item that
+    /// conflicts, the holder and the end of the lease, but not the thread.
+    struct CheckFootprint {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// Id of the thread.
+        thread_id: Option<ThreadId>,
+        /// The footprint, as in `set_thread_footprint`. Default: the thread's own.
+        #[schemars(transform = mark_explained_elsewhere)]
+        footprint: Option<Footprint>,
+    }
+
+    check_footprint() -> FootprintCheck
 }
 
 /// The conflicts that a check of a footprint has found.
 #[derive(Serialize, JsonSchema)]
-struct FootprintCheck {
+#[non_exhaustive]
+pub struct FootprintCheck {
     /// The live claims, pauses and full slots that conflict with the footprint; empty if nothing conflicts.
-    conflicts: Vec<Conflict>,
+    pub conflicts: Vec<Conflict>,
 }
 
 fn check_footprint(cx: &Read<'_>, input: &CheckFootprint) -> Result<FootprintCheck> {

@@ -22,8 +22,9 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::FREEZE_REASON_MAX;
 use crate::log::event::{CachedEntryKind, Event, EventKind, Subject};
 use crate::log::replay::ReplayedEvent;
-use crate::op::{Answer, Effect, Feature, Read, Sample, TypedOperation, Write, changing, read};
+use crate::op::{Answer, Effect, Feature, Read, Sample, Write, changing, read};
 use crate::page::{Cursor, Limit, Page};
+use crate::request::{dereferences, request};
 use crate::schema::default_is;
 use crate::text::Prose;
 use crate::time::Time;
@@ -33,7 +34,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "members",
             vec![
-                changing(FREEZE_MEMBER, Effect::Destructive)
+                changing("freeze_member", Effect::Destructive)
                     .in_resumed_steps(freeze_member)
                     .title("Freeze a member")
                     .when("Freeze a member, so that the member can read but make no changes.")
@@ -45,7 +46,7 @@ pub(crate) fn feature() -> Feature {
                         json!({"workspace_id": w.id("workspace"), "member_id": w.id("judge"),
                                "reason": "It deletes what others write."})
                     }),
-                changing(UNFREEZE_MEMBER, Effect::Idempotent)
+                changing("unfreeze_member", Effect::Idempotent)
                     .in_steps(unfreeze_member)
                     .title("Unfreeze a member")
                     .when("Lift a member's freeze, so that the member can make changes again.")
@@ -117,36 +118,43 @@ impl Event for MemberUnfrozen {
     }
 }
 
-/// Freezes a member, who can then read but make no changes, and returns the freeze.
-///
-/// The member's claims end, and their time is charged to the threads' budgets. Until the member is unfrozen,
-/// each of its changes fails with `member-frozen`, including changes as a delegate and changes through
-/// delegates.
-///
-/// The member's tokens stay valid for reading. Freezing a frozen member changes nothing, not even the reason.
-///
-/// Fails with 403 `forbidden` if the member is you, or the member for whom you act as a delegate, or if the
-/// member holds a token that reaches further beyond the workspace than your token.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FreezeMember {
-    /// Id of the workspace. It must be your own, which is the default.
-    pub workspace_id: OwnWorkspaceId,
-    /// The member to freeze.
-    pub member_id: MemberId,
-    /// The reason, for administrators and readers of the log.
-    #[schemars(transform = default_is("none"))]
-    pub reason: Option<FreezeReason>,
+request! {
+    /// Freezes a member, who can then read but make no changes, and returns the freeze.
+    ///
+    /// The member's claims end, and their time is charged to the threads' budgets. Until the member is
+    /// unfrozen, each of its changes fails with `member-frozen`, including changes as a delegate and changes
+    /// through delegates.
+    ///
+    /// The member's tokens stay valid for reading. Freezing a frozen member changes nothing, not even the
+    /// reason.
+    ///
+    /// Fails with 403 `forbidden` if the member is you, or the member for whom you act as a delegate, or if
+    /// the member holds a token that reaches further beyond the workspace than your token.
+    #[derive(Serialize)]
+    pub struct FreezeMember {
+        /// Id of the workspace. It must be your own, which is the default.
+        pub workspace_id: OwnWorkspaceId,
+        /// The member to freeze.
+        pub member_id: MemberId,
+        /// The reason, for administrators and readers of the log.
+        #[schemars(transform = default_is("none"))]
+        pub reason: Option<FreezeReason>,
+    }
+
+    freeze_member(member_id: MemberId) -> FrozenMember
 }
 
 /// The freeze of a member, and the number of claims that it ended.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FrozenMember {
     #[serde(flatten)]
     pub freeze: MemberFreeze,
     /// Number of live claims that the freeze ended; 0 if the member was frozen already.
     pub claims_released: i64,
 }
+
+dereferences! { FrozenMember => freeze: MemberFreeze }
 
 /// Answers a repeated request: fails if the freeze was lifted, even if the member is frozen again.
 impl<I> Answer<I> for FrozenMember {
@@ -162,9 +170,6 @@ impl<I> Answer<I> for FrozenMember {
         Ok(Self { freeze: freeze.ok_or_else(|| Error::not_found("freeze"))?, claims_released })
     }
 }
-
-/// The operation that freezes a member.
-pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOperation::new("freeze_member");
 
 /// The progress of a call that freezes a member in several steps.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -215,22 +220,22 @@ fn load_member_of_workspace(cx: &Read<'_>, workspace: OwnWorkspaceId, member: Me
     load_member(cx, member)
 }
 
-/// Lifts the freeze of a member, and returns the member.
-///
-/// Claims that the freeze ended are not restored.
-///
-/// If the member is not frozen, nothing changes.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UnfreezeMember {
-    /// Id of the workspace. It must be your own, which is the default.
-    pub workspace_id: OwnWorkspaceId,
-    /// The member to unfreeze.
-    pub member_id: MemberId,
-}
+request! {
+    /// Lifts the freeze of a member, and returns the member.
+    ///
+    /// Claims that the freeze ended are not restored.
+    ///
+    /// If the member is not frozen, nothing changes.
+    #[derive(Serialize)]
+    pub struct UnfreezeMember {
+        /// Id of the workspace. It must be your own, which is the default.
+        pub workspace_id: OwnWorkspaceId,
+        /// The member to unfreeze.
+        pub member_id: MemberId,
+    }
 
-/// The operation that unfreezes a member.
-pub const UNFREEZE_MEMBER: TypedOperation<UnfreezeMember, Member> = TypedOperation::new("unfreeze_member");
+    unfreeze_member(member_id: MemberId) -> Member
+}
 
 fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<Member>> {
     let member = load_member_of_workspace(cx, input.workspace_id, input.member_id)?;
@@ -246,14 +251,16 @@ fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<
     members::unfreeze(cx, member).map(Some)
 }
 
-/// Returns the frozen members of a workspace, in the order in which they joined.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListFrozenMembers {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the frozen members of a workspace, in the order in which they joined.
+    struct ListFrozenMembers {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_frozen_members() -> Page<MemberFreeze>
 }
 
 fn list_frozen_members(cx: &Read<'_>, input: &ListFrozenMembers) -> Result<Page<MemberFreeze>> {

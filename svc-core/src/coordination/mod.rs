@@ -4,11 +4,11 @@
 //! of each job.
 
 mod skill_sets;
-mod footprint;
+pub(crate) mod footprint;
 pub(crate) mod thread_row;
 pub(crate) mod notices;
-mod budget;
-mod obstacles;
+pub(crate) mod budget;
+pub(crate) mod obstacles;
 mod rules;
 mod queue;
 mod blocked;
@@ -23,15 +23,15 @@ pub(crate) mod token_revocation;
 pub(crate) mod footprint_ops;
 pub(crate) mod slots;
 pub(crate) mod pauses;
-mod conflicts;
+pub(crate) mod conflicts;
 pub(crate) mod deferred;
 pub(crate) mod budget_ops;
 pub(crate) mod lifecycle;
 pub(crate) mod results;
 pub(crate) mod dms;
-mod context;
+pub(crate) mod context;
 pub(crate) mod claim_ops;
-mod workspace_threads;
+pub(crate) mod workspace_threads;
 pub(crate) mod thread_reads;
 pub(crate) mod occupancy;
 pub(crate) mod wait_for_ready;

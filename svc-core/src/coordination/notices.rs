@@ -62,15 +62,16 @@ pub(in crate::coordination) fn replay_notice(event: &ReplayedEvent<'_>, kind: Va
 
 /// A notification for the members who work on a thread.
 #[derive(Serialize, JsonSchema)]
-pub(in crate::coordination) struct Notice {
+#[non_exhaustive]
+pub struct Notice {
     /// Time at which the notice was added.
-    at: Time,
+    pub at: Time,
     /// The subject of the notice, such as `cancelled`.
-    kind: String,
+    pub kind: String,
     /// The text of the notice; blank once the message with the same text is withdrawn.
-    text: String,
+    pub text: String,
     /// Position in the event log of the event that caused the notice.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! { notice_columns: Notice as n { at, kind, text, lsn } }

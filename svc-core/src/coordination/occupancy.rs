@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -23,6 +23,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{OCCUPANCY_COUNT_MAX, OCCUPANCY_MEMBERS_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::BoundedCount;
+use crate::request::request;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -43,67 +44,75 @@ pub(crate) fn feature() -> Feature {
 
 /// A member who holds live claims.
 #[derive(Serialize, JsonSchema)]
-struct BusyMember {
+#[non_exhaustive]
+pub struct BusyMember {
     /// Id of the busy member.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// Number of the member's live claims.
-    claims: i64,
+    pub claims: i64,
 }
 
 /// An active, unfrozen member who holds no live claim.
 #[derive(Serialize, JsonSchema)]
-struct IdleMember {
+#[non_exhaustive]
+pub struct IdleMember {
     /// Id of the idle member.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// The handle of the idle member.
-    handle: String,
+    pub handle: String,
 }
 
 /// The numbers of threads that are ready, deferred, claimed, in review or dead.
 #[derive(Serialize, JsonSchema)]
-struct ThreadCounts {
+#[non_exhaustive]
+pub struct ThreadCounts {
     /// Threads in the ready queue, regardless of the skills that they require. A thread whose footprint
     /// conflicts is counted until a claim finds the conflict.
-    ready: i64,
+    pub ready: i64,
     /// Open threads without a claim whose footprint conflicts, among the oldest 500 open threads with a
     /// footprint, and footprints with up to 500 items.
-    deferred: i64,
+    pub deferred: i64,
     /// Threads with a live claim, among the oldest 1000 claimed threads.
-    claimed: i64,
+    pub claimed: i64,
     /// Threads in the state `in_review`, among the oldest 1000 in that state.
-    in_review: i64,
+    pub in_review: i64,
     /// Threads with an unsettled dead letter, among the oldest 1000 unsettled dead letters.
-    dead: i64,
+    pub dead: i64,
     /// The names of the counts that may be too low, because not all threads were counted. All other counts
     /// are exact.
-    at_least: Vec<&'static str>,
+    pub at_least: Vec<&'static str>,
 }
 
 /// The busy and idle members of a workspace, the limits on its work, and the number of waiting threads.
 #[derive(Serialize, JsonSchema)]
-struct Occupancy {
+#[non_exhaustive]
+pub struct Occupancy {
     /// The first 1000 members who hold live claims, those with the most claims first.
-    busy: Vec<BusyMember>,
+    pub busy: Vec<BusyMember>,
     /// The active, unfrozen members who hold no live claim, in the order in which they were added. Only the
     /// first 1000 members of the workspace are considered.
-    idle: Vec<IdleMember>,
+    pub idle: Vec<IdleMember>,
     /// The slots that have a capacity or are in use, by name.
-    slots: Vec<UsedSlot>,
+    pub slots: Vec<UsedSlot>,
     /// The paused repositories, in the order in which they were paused.
-    pauses: Vec<RepoPause>,
+    pub pauses: Vec<RepoPause>,
     /// The numbers of threads that are ready, deferred, claimed, in review or dead.
-    threads: ThreadCounts,
+    pub threads: ThreadCounts,
 }
 
-/// Returns the busy and idle members of a workspace, its slots and pauses, and the number of waiting threads.
-///
-/// Channels that you may not see are excluded, except for the use of slots. If `at_least` contains `claimed`,
-/// some claims were not counted: busy members may hold more claims, and idle members may hold some.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetWorkspaceOccupancy {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
+request! {
+    /// Returns the busy and idle members of a workspace, its slots and pauses, and the number of waiting
+    /// threads.
+    ///
+    /// Channels that you may not see are excluded, except for the use of slots. If `at_least` contains
+    /// `claimed`, some claims were not counted: busy members may hold more claims, and idle members may hold
+    /// some.
+    struct GetWorkspaceOccupancy {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+    }
+
+    get_workspace_occupancy() -> Occupancy
 }
 
 fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Result<Occupancy> {

@@ -3,7 +3,7 @@
 //! Existing claims continue.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::Result;
@@ -19,6 +19,7 @@ use crate::log::event::{CachedEntryKind, Event, EventKind, Subject};
 use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::schema::{brief, default_is};
 use crate::store::{FromValue as _, Value as StoredValue, columns, new_row};
 use crate::text::Prose;
@@ -138,19 +139,20 @@ impl Event for RepoResumed<'_> {
 
 /// A paused repository, in which no thread can be claimed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(in crate::coordination) struct RepoPause {
+#[non_exhaustive]
+pub struct RepoPause {
     /// Id of the workspace in which the repository is paused.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// The repository, as `owner/name`.
-    repo: Repo,
+    pub repo: Repo,
     /// The reason for the pause; null if the caller gave no reason.
-    reason: Option<String>,
+    pub reason: Option<String>,
     /// The member who paused the repository; null for the service itself.
-    paused_by: Option<MemberId>,
+    pub paused_by: Option<MemberId>,
     /// Time at which the repository was paused.
-    paused_at: Time,
+    pub paused_at: Time,
     /// Position of the pause in the workspace's event log.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! {
@@ -179,23 +181,26 @@ impl<I> Answer<I> for RepoPause {
     }
 }
 
-/// Pauses a repository, so that no thread with a footprint in this repository can be claimed, and returns the
-/// pause.
-///
-/// Existing claims continue. Pausing again changes the reason.
-///
-/// Fails with 409 `wrong-state` if 1000 other repositories are paused.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PauseRepo {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// The repository, as `owner/name`; a clone URL is accepted.
-    #[schemars(transform = brief("`owner/name` or a clone URL."))]
-    repo: Repo,
-    /// The reason for the pause.
-    #[schemars(transform = default_is("none"))]
-    reason: Option<PauseReason>,
+request! {
+    /// Pauses a repository, so that no thread with a footprint in this repository can be claimed, and returns
+    /// the pause.
+    ///
+    /// Existing claims continue. Pausing again changes the reason.
+    ///
+    /// Fails with 409 `wrong-state` if 1000 other repositories are paused.
+    #[derive(Serialize)]
+    struct PauseRepo {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// The repository, as `owner/name`; a clone URL is accepted.
+        #[schemars(transform = brief("`owner/name` or a clone URL."))]
+        repo: Repo,
+        /// The reason for the pause.
+        #[schemars(transform = default_is("none"))]
+        reason: Option<PauseReason>,
+    }
+
+    pause_repo(repo: Repo) -> RepoPause
 }
 
 fn pause_repo(cx: &mut Write<'_>, input: &PauseRepo) -> Result<RepoPause> {
@@ -249,19 +254,22 @@ const COUNT: &str = "select count(*) from repo_pauses where workspace_id = $1";
 
 const SET_REASON: &str = "update repo_pauses set reason = $3 where workspace_id = $1 and repo_key = $2";
 
-/// Resumes a paused repository, and returns the pause that ended.
-///
-/// Threads that the pause blocked can be claimed unless something else blocks them.
-///
-/// Fails with 404 `not-found` if the repository is not paused.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ResumeRepo {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// The repository, as `owner/name`; a clone URL is accepted.
-    #[schemars(transform = brief("`owner/name` or a clone URL."))]
-    repo: Repo,
+request! {
+    /// Resumes a paused repository, and returns the pause that ended.
+    ///
+    /// Threads that the pause blocked can be claimed unless something else blocks them.
+    ///
+    /// Fails with 404 `not-found` if the repository is not paused.
+    #[derive(Serialize)]
+    struct ResumeRepo {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// The repository, as `owner/name`; a clone URL is accepted.
+        #[schemars(transform = brief("`owner/name` or a clone URL."))]
+        repo: Repo,
+    }
+
+    resume_repo(repo: Repo) -> RepoPause
 }
 
 fn resume_repo(cx: &mut Write<'_>, input: &ResumeRepo) -> Result<RepoPause> {
@@ -279,14 +287,16 @@ fn resume_repo(cx: &mut Write<'_>, input: &ResumeRepo) -> Result<RepoPause> {
 
 const RESUME: &str = "delete from repo_pauses where workspace_id = $1 and repo_key = $2";
 
-/// Returns the paused repositories of a workspace, in the order in which they were paused.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListRepoPauses {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the paused repositories of a workspace, in the order in which they were paused.
+    struct ListRepoPauses {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_repo_pauses() -> Page<RepoPause>
 }
 
 fn list_repo_pauses(cx: &Read<'_>, input: &ListRepoPauses) -> Result<Page<RepoPause>> {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -24,6 +24,7 @@ use crate::log::event::{CachedEntryKind, Event, EventKind, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Page};
+use crate::request::request;
 use crate::store::new_row;
 use crate::text::Count;
 use crate::time::Time;
@@ -142,30 +143,34 @@ impl Event for SlotCapacityCleared<'_> {
 
 /// The capacity of a slot.
 #[derive(Serialize, JsonSchema)]
-struct SlotCapacity {
+#[non_exhaustive]
+pub struct SlotCapacity {
     /// Id of the slot's workspace.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// The slot's name, as spelled when its capacity was first set.
-    slot: String,
+    pub slot: String,
     /// Maximum claims that may use the slot at the same time; null for any number.
-    capacity: Option<i64>,
+    pub capacity: Option<i64>,
 }
 
-/// Limits how many claims may use a slot at the same time, and returns the slot's capacity.
-///
-/// A slot is a shared resource that footprints list; case does not matter. 0 blocks new claims; existing
-/// claims continue, even beyond the capacity.
-///
-/// Fails with 409 `wrong-state` if the slot has no capacity yet and 1000 other slots have one.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetSlotCapacity {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// The slot.
-    slot: SlotName,
-    /// The capacity, from 0 to 10000.
-    capacity: Count<0, SLOT_CAPACITY_MAX>,
+request! {
+    /// Limits how many claims may use a slot at the same time, and returns the slot's capacity.
+    ///
+    /// A slot is a shared resource that footprints list; case does not matter. 0 blocks new claims; existing
+    /// claims continue, even beyond the capacity.
+    ///
+    /// Fails with 409 `wrong-state` if the slot has no capacity yet and 1000 other slots have one.
+    #[derive(Serialize)]
+    struct SetSlotCapacity {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// The slot.
+        slot: SlotName,
+        /// The capacity, from 0 to 10000.
+        capacity: Count<0, SLOT_CAPACITY_MAX>,
+    }
+
+    set_slot_capacity(slot: SlotName, capacity: Count<0, SLOT_CAPACITY_MAX>) -> SlotCapacity
 }
 
 fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<SlotCapacity> {
@@ -245,16 +250,19 @@ fn current_capacity(
     Ok(known.map(|(_, slot, capacity)| SlotCapacity { workspace_id, slot, capacity: Some(capacity) }))
 }
 
-/// Removes the capacity of a slot, so that any number of claims may use the slot.
-///
-/// Fails with 404 `not-found` if the slot has no capacity.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ClearSlotCapacity {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// The slot.
-    slot: SlotName,
+request! {
+    /// Removes the capacity of a slot, so that any number of claims may use the slot.
+    ///
+    /// Fails with 404 `not-found` if the slot has no capacity.
+    #[derive(Serialize)]
+    struct ClearSlotCapacity {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// The slot.
+        slot: SlotName,
+    }
+
+    clear_slot_capacity(slot: SlotName) -> SlotCapacity
 }
 
 fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<SlotCapacity> {
@@ -299,45 +307,50 @@ const CLEAR: &str = "delete from slots where workspace_id = $1 and slot_key = $2
 
 /// A slot, and the live claims that use the slot.
 #[derive(Serialize, JsonSchema)]
-struct SlotUse {
+#[non_exhaustive]
+pub struct SlotUse {
     /// The slot's name, as spelled when its capacity was first set. Without a capacity, the name is
     /// normalised.
-    slot: String,
+    pub slot: String,
     /// Maximum claims that may use the slot at the same time; null for any number.
-    capacity: Option<i64>,
+    pub capacity: Option<i64>,
     /// Number of live claims that use the slot.
-    used: i64,
+    pub used: i64,
     /// True if more than `used` claims may use the slot, because not all claims were counted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    at_least: bool,
+    pub at_least: bool,
     /// The first 100 claims that use the slot, by lease end; fewer once 600 claims are listed for all slots
     /// together.
-    holders: Vec<SlotHolder>,
+    pub holders: Vec<SlotHolder>,
 }
 
 /// A live claim that uses a slot.
 #[derive(Serialize, JsonSchema)]
-struct SlotHolder {
+#[non_exhaustive]
+pub struct SlotHolder {
     /// The member who holds the claim.
-    holder: MemberId,
+    pub holder: MemberId,
     /// Time at which the claim lapses unless it is renewed.
-    lease_expires_at: Time,
+    pub lease_expires_at: Time,
     /// Id of the claimed thread; absent if you may not see the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
-    thread_id: Option<ThreadId>,
+    pub thread_id: Option<ThreadId>,
 }
 
-/// Returns the slots that have a capacity or are in use, sorted by name, with the claims that use each slot.
-///
-/// Up to 1000 slots without a capacity are listed, and up to 1000 uses are counted. Claims on threads that
-/// you may not see are included, with the holder and the end of the lease, but without the thread. Slots that
-/// only such claims use are listed too.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListSlots {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
+request! {
+    /// Returns the slots that have a capacity or are in use, sorted by name, with the claims that use each
+    /// slot.
+    ///
+    /// Up to 1000 slots without a capacity are listed, and up to 1000 uses are counted. Claims on threads
+    /// that you may not see are included, with the holder and the end of the lease, but without the thread.
+    /// Slots that only such claims use are listed too.
+    struct ListSlots {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+    }
+
+    list_slots() -> Page<SlotUse>
 }
 
 fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
@@ -365,7 +378,8 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
 
 /// A slot, and the number of live claims that use the slot.
 #[derive(Serialize, JsonSchema)]
-pub(in crate::coordination) struct UsedSlot {
+#[non_exhaustive]
+pub struct UsedSlot {
     /// The slot's name, as spelled when its capacity was first set. Without a capacity, the name is
     /// normalised.
     pub slot: String,

@@ -4,7 +4,7 @@
 //! No function in this file makes a change.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -22,6 +22,7 @@ use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::stored_event::{StoredEvent, event_columns};
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Limit, Page, PageRows, ScanHorizon, rows_to_read};
+use crate::request::{dereferences, request};
 use crate::schema::brief;
 use crate::store::ToParam;
 
@@ -89,24 +90,29 @@ pub(crate) fn feature() -> Feature {
 
 /// A thread with its latest notices and its latest result.
 #[derive(Serialize, JsonSchema)]
-struct ThreadDetail {
+#[non_exhaustive]
+pub struct ThreadDetail {
     #[serde(flatten)]
-    thread: Thread,
+    pub thread: Thread,
     /// The latest result, even after the thread was reopened; null if no result was set or the result was
     /// purged.
-    result: Option<Value>,
+    pub result: Option<Value>,
     /// The member who set the latest result; null if no result was set.
-    produced_by: Option<MemberId>,
+    pub produced_by: Option<MemberId>,
     /// The last 10 notices, newest first.
-    notices: Vec<Notice>,
+    pub notices: Vec<Notice>,
 }
 
-/// Returns a thread with its last 10 notices and its latest result.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetThread {
-    /// Id of the thread.
-    thread_id: ThreadId,
+dereferences! { ThreadDetail => thread: Thread }
+
+request! {
+    /// Returns a thread with its last 10 notices and its latest result.
+    struct GetThread {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    get_thread(thread_id: ThreadId) -> ThreadDetail
 }
 
 fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
@@ -117,23 +123,25 @@ fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
     Ok(ThreadDetail { notices: notices::last_notices(cx, thread.id)?, thread, result, produced_by })
 }
 
-/// Returns the threads of a channel, oldest first unless you request the newest first.
-///
-/// Each page examines up to 2000 threads, so with a filter it may be short or empty although more follow:
-/// continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(transform = brief(""))]
-struct ListThreads {
-    /// Id of the channel.
-    channel_id: ChannelId,
-    /// Only threads in this state.
-    state: Option<ThreadState>,
-    /// Newest first.
-    #[serde(default)]
-    newest_first: bool,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the threads of a channel, oldest first unless you request the newest first.
+    ///
+    /// Each page examines up to 2000 threads, so with a filter it may be short or empty although more follow:
+    /// continue while `next_cursor` is not null.
+    #[schemars(transform = brief(""))]
+    struct ListThreads {
+        /// Id of the channel.
+        channel_id: ChannelId,
+        /// Only threads in this state.
+        state: Option<ThreadState>,
+        /// Newest first.
+        #[serde(default)]
+        newest_first: bool,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_threads(channel_id: ChannelId) -> Page<Thread>
 }
 
 fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
@@ -194,14 +202,16 @@ fn thread_page(horizon: ScanHorizon, threads: PageRows<Thread>, limit: Option<Li
     Page::within(horizon, threads, limit, |thread| thread.lsn)
 }
 
-/// Returns the child threads of a thread, oldest first.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListChildThreads {
-    /// The parent thread.
-    thread_id: ThreadId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the child threads of a thread, oldest first.
+    struct ListChildThreads {
+        /// The parent thread.
+        thread_id: ThreadId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_child_threads(thread_id: ThreadId) -> Page<Thread>
 }
 
 fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Thread>> {
@@ -226,22 +236,24 @@ pub(crate) fn find_next_thread_for_caller(cx: &Read<'_>) -> Result<Option<Thread
     next.map(|next| visible_thread(cx, next.thread_id)).transpose()
 }
 
-/// Returns a thread's events, oldest first unless you request the newest first.
-///
-/// Returns the stored events with their chained hashes, as in the workspace's log.
-///
-/// The payload of a message's event contains the content as it was hashed: sealed. `message` beside the
-/// payload contains the plaintext, which is blank once the message is withdrawn.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListThreadEvents {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Newest first.
-    #[serde(default)]
-    newest_first: bool,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns a thread's events, oldest first unless you request the newest first.
+    ///
+    /// Returns the stored events with their chained hashes, as in the workspace's log.
+    ///
+    /// The payload of a message's event contains the content as it was hashed: sealed. `message` beside the
+    /// payload contains the plaintext, which is blank once the message is withdrawn.
+    struct ListThreadEvents {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Newest first.
+        #[serde(default)]
+        newest_first: bool,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_thread_events(thread_id: ThreadId) -> Page<OpenedEvent>
 }
 
 fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<OpenedEvent>> {

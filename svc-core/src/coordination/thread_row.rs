@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::conversation::visibility;
-use crate::coordination::footprint::{Footprint, Mode, Repo, StoredItems};
+use crate::coordination::footprint::{Footprint, FootprintMode, Repo, StoredItems};
 use crate::coordination::skill_sets::SkillSet;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -26,7 +26,8 @@ use crate::time::Time;
 
 named_enum! {
     /// The state of a thread: open, in review, closed, archived.
-    pub(crate) enum ThreadState {
+    #[non_exhaustive]
+    pub enum ThreadState {
         Open = "open",
         InReview = "in_review",
         Closed = "closed",
@@ -43,7 +44,8 @@ impl ThreadState {
 
 /// A thread: a task with its state and its current claim.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Thread {
+#[non_exhaustive]
+pub struct Thread {
     /// Id of the thread.
     pub id: ThreadId,
     /// The thread's address: `svc://{workspace}/channels/{channel}/threads/{thread}`.
@@ -126,7 +128,7 @@ pub(crate) struct Thread {
 
 /// The claim in a thread's row, live or lapsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HeldClaim {
+pub struct HeldClaim {
     pub holder: MemberId,
     pub lease_id: LeaseId,
     pub until: Time,
@@ -187,7 +189,7 @@ columns! {
     read {
         skills: SkillSet = "s.skills",
         repo: Option<Repo> = "f.repo",
-        mode: Option<Mode> = "f.mode",
+        mode: Option<FootprintMode> = "f.mode",
         items: Option<StoredItems> = "f.items",
         tool_names: Option<Json> = tools,
         holder = assignee_id,

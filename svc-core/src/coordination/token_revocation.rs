@@ -17,6 +17,7 @@ use crate::identity::apps::acts_for_installed_app;
 use crate::identity::sessions::has_credential;
 use crate::identity::tokens::{RevocableToken, check_token_exists};
 use crate::op::{Answer, Effect, Feature, Read, Write, changing};
+use crate::request::request;
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -42,7 +43,8 @@ pub(crate) fn feature() -> Feature {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-enum ClaimHandling {
+#[non_exhaustive]
+pub enum ClaimHandling {
     /// The claims continue until their leases lapse.
     #[default]
     Keep,
@@ -50,48 +52,55 @@ enum ClaimHandling {
     Release,
 }
 
-/// Revokes a token of your workspace and all tokens derived from it, and returns the ids of the revoked
-/// tokens.
-///
-/// The tokens stop working immediately.
-///
-/// With `claims` = `release`, the claims of the member that the token acts as end too, unless the member
-/// still has another live token, its own session, or an active app installation. A token that a delegate uses
-/// for the member is a live token too. Revoking again changes nothing, except that `claims` takes effect.
-///
-/// You can revoke every token, with one exception: a token with `operator:global` or `audit:read-global` can
-/// be revoked only with a token that has the same capability, or with itself. Each of these tokens needs
-/// `token:admin`.
-///
-/// Fails with 403 `forbidden` if the token has `operator:global` or `audit:read-global`, your token does not
-/// have that capability, and the token is not your token.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RevokeToken {
-    /// Id of the token.
-    token_id: TokenId,
-    /// Whether to `keep` the claims of the token's member, or to `release` them if it has no other live
-    /// credential. Default: `keep`.
-    #[serde(default)]
-    claims: ClaimHandling,
+crate::argument::arguments! { ClaimHandling }
+
+request! {
+    /// Revokes a token of your workspace and all tokens derived from it, and returns the ids of the revoked
+    /// tokens.
+    ///
+    /// The tokens stop working immediately.
+    ///
+    /// With `claims` = `release`, the claims of the member that the token acts as end too, unless the member
+    /// still has another live token, its own session, or an active app installation. A token that a delegate
+    /// uses for the member is a live token too. Revoking again changes nothing, except that `claims` takes
+    /// effect.
+    ///
+    /// You can revoke every token, with one exception: a token with `operator:global` or `audit:read-global`
+    /// can be revoked only with a token that has the same capability, or with itself. Each of these tokens
+    /// needs `token:admin`.
+    ///
+    /// Fails with 403 `forbidden` if the token has `operator:global` or `audit:read-global`, your token does
+    /// not have that capability, and the token is not your token.
+    #[derive(Serialize)]
+    struct RevokeToken {
+        /// Id of the token.
+        token_id: TokenId,
+        /// Whether to `keep` the claims of the token's member, or to `release` them if it has no other live
+        /// credential. Default: `keep`.
+        #[serde(default)]
+        claims: ClaimHandling,
+    }
+
+    revoke_token(token_id: TokenId) -> Revocation
 }
 
 /// The tokens that a revocation ended.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-struct Revocation {
+#[non_exhaustive]
+pub struct Revocation {
     /// Id of the token in the request.
-    id: TokenId,
+    pub id: TokenId,
     /// Time at which the token was revoked.
-    revoked_at: Time,
+    pub revoked_at: Time,
     /// Ids of the tokens that this call revoked: the token in the request and the live tokens derived from
     /// it.
     ///
     /// Empty if the token was revoked before.
-    revoked_ids: Vec<TokenId>,
+    pub revoked_ids: Vec<TokenId>,
     /// Number of live claims of the token's member that the revocation ended.
-    claims_released: i64,
+    pub claims_released: i64,
     /// Whether the token's member still holds live claims.
-    keeps_claims: bool,
+    pub keeps_claims: bool,
 }
 
 /// The progress of a revocation that runs in several steps.

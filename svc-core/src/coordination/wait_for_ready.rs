@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -30,6 +30,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::op::{CountAvailable, Feature, LongPoll, Poll, Read, WaitSecs, wait};
+use crate::request::request;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -51,23 +52,25 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Waits until a thread is ready for you to claim, and returns the thread's id.
-///
-/// The thread is not reserved: claim the next thread immediately, and expect `{}` if another member was
-/// faster. Returns `{"timed_out": true}` on a timeout.
-///
-/// If a thread is already ready, the call returns immediately; a conflict may still prevent the claim. The
-/// thread is in `channel_id` or, by default, in any channel that you may see. If several callers wait, the
-/// first caller gets an answer, and the next caller one second later if the thread is still unclaimed. While
-/// you are frozen, no thread is returned.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct WaitForReady {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// Only threads of this channel.
-    channel_id: Option<ChannelId>,
-    timeout_secs: Option<WaitSecs>,
+request! {
+    /// Waits until a thread is ready for you to claim, and returns the thread's id.
+    ///
+    /// The thread is not reserved: claim the next thread immediately, and expect `{}` if another member was
+    /// faster. Returns `{"timed_out": true}` on a timeout.
+    ///
+    /// If a thread is already ready, the call returns immediately; a conflict may still prevent the claim.
+    /// The thread is in `channel_id` or, by default, in any channel that you may see. If several callers
+    /// wait, the first caller gets an answer, and the next caller one second later if the thread is still
+    /// unclaimed. While you are frozen, no thread is returned.
+    struct WaitForReady {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// Only threads of this channel.
+        channel_id: Option<ChannelId>,
+        timeout_secs: Option<WaitSecs>,
+    }
+
+    wait_for_ready() -> crate::op::WaitOutput<ReadyThread>
 }
 
 impl LongPoll for WaitForReady {
@@ -86,13 +89,14 @@ impl LongPoll for WaitForReady {
 
 /// A thread that can be claimed.
 #[derive(Serialize, JsonSchema)]
-struct ReadyThread {
+#[non_exhaustive]
+pub struct ReadyThread {
     /// Always true: a timeout returns `timed_out` instead.
-    ready: bool,
+    pub ready: bool,
     /// The thread that a claim of the next thread would return.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// The channel of the thread.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
 }
 
 fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyThread>> {

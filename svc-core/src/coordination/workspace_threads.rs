@@ -1,9 +1,6 @@
 //! The operation that lists the threads in all channels of a workspace, filtered by holder or by whether a
 //! member can claim the thread.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use crate::Result;
 use crate::conversation::visibility::visible;
 use crate::coordination::conflicts::{
@@ -15,34 +12,37 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::PAGE_BYTES;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, PageRows, ScanHorizon, json_bytes, rows_to_read};
+use crate::request::request;
 use crate::store::ToParam;
 
-/// Returns the threads of all channels of a workspace that you may see, oldest first unless you request the
-/// newest first.
-///
-/// Threads of direct messages are not tasks, and are omitted.
-///
-/// Each page examines up to 2000 threads, or with `claimable` up to 500 threads and footprints with up to 500
-/// items, so it may be short or empty although more follow: continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::coordination) struct ListWorkspaceThreads {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// Only threads in this state.
-    state: Option<ThreadState>,
-    /// Only threads whose live claim this member holds.
-    assignee_id: Option<MemberId>,
-    /// Only threads with (true) or without (false) a live claim.
-    claimed: Option<bool>,
-    /// Only threads that an active, unfrozen member with the skills can claim now; false for all other
-    /// threads.
-    claimable: Option<bool>,
-    /// Newest first.
-    #[serde(default)]
-    newest_first: bool,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the threads of all channels of a workspace that you may see, oldest first unless you request
+    /// the newest first.
+    ///
+    /// Threads of direct messages are not tasks, and are omitted.
+    ///
+    /// Each page examines up to 2000 threads, or with `claimable` up to 500 threads and footprints with up to
+    /// 500 items, so it may be short or empty although more follow: continue while `next_cursor` is not null.
+    pub(in crate::coordination) struct ListWorkspaceThreads {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// Only threads in this state.
+        state: Option<ThreadState>,
+        /// Only threads whose live claim this member holds.
+        assignee_id: Option<MemberId>,
+        /// Only threads with (true) or without (false) a live claim.
+        claimed: Option<bool>,
+        /// Only threads that an active, unfrozen member with the skills can claim now; false for all other
+        /// threads.
+        claimable: Option<bool>,
+        /// Newest first.
+        #[serde(default)]
+        newest_first: bool,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_workspace_threads() -> Page<Thread>
 }
 
 pub(in crate::coordination) fn list_workspace_threads(

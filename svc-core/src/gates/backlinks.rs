@@ -5,7 +5,7 @@
 //! Backlinks from messages that the reader may not see are omitted.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -18,6 +18,7 @@ use crate::gates::relations::RelationKind;
 use crate::id::{MemberId, MessageId, RelationId, ThreadId, VoteId};
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::time::Time;
 
@@ -42,7 +43,8 @@ pub(crate) fn feature() -> Feature {
 /// A backlink of a message: a relation, a pin, a reaction or a vote.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Backlink {
+#[non_exhaustive]
+pub enum Backlink {
     /// Another message has a relation to the message.
     Relation {
         /// Position of the relation's creation in the workspace's event log.
@@ -145,24 +147,26 @@ impl BacklinkRow {
     }
 }
 
-/// Returns everything that refers to a message, oldest first.
-///
-/// The result includes relations to a withdrawn message.
-///
-/// Backlinks are relations from other messages, the message's pin, its reactions, and the vote whose question
-/// the message contains.
-///
-/// Backlinks from messages that you may not see are omitted, so a page may be short or empty although more
-/// backlinks follow: continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListMessageBacklinks {
-    /// The message whose backlinks to list.
-    message_id: MessageId,
-    #[serde(default)]
-    cursor: Option<Cursor>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns everything that refers to a message, oldest first.
+    ///
+    /// The result includes relations to a withdrawn message.
+    ///
+    /// Backlinks are relations from other messages, the message's pin, its reactions, and the vote whose
+    /// question the message contains.
+    ///
+    /// Backlinks from messages that you may not see are omitted, so a page may be short or empty although
+    /// more backlinks follow: continue while `next_cursor` is not null.
+    struct ListMessageBacklinks {
+        /// The message whose backlinks to list.
+        message_id: MessageId,
+        #[serde(default)]
+        cursor: Option<Cursor>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_message_backlinks(message_id: MessageId) -> Page<Backlink>
 }
 
 fn list_message_backlinks(cx: &Read<'_>, input: &ListMessageBacklinks) -> Result<Page<Backlink>> {

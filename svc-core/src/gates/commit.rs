@@ -14,7 +14,9 @@ const COMMIT_HASH_DIGITS: std::ops::RangeInclusive<usize> = 4..=64;
 /// A git commit hash in lower case, possibly abbreviated to its first digits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(super) struct CommitHash(String);
+pub struct CommitHash(String);
+
+crate::argument::text_arguments! { CommitHash }
 
 impl CommitHash {
     fn new(text: &str) -> Result<Self, String> {

@@ -5,7 +5,7 @@
 //! number of bytes.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -20,6 +20,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{CONTEXT_SCAN_MAX, PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::within;
+use crate::request::request;
 
 /// Maximum bytes of each list in the workspace context. Only the last item of a list may exceed the limit.
 const LIST_BYTES_MAX: usize = PAGE_BYTES / 4;
@@ -43,32 +44,35 @@ pub(crate) fn feature() -> Feature {
 
 /// The open work of a member in a workspace: claims, the next thread, reviews and approvals.
 #[derive(Serialize, JsonSchema)]
-struct WorkspaceContext {
+#[non_exhaustive]
+pub struct WorkspaceContext {
     /// Threads on which you have a live claim: the oldest 20, found among the oldest 1000 threads assigned to
     /// you.
-    claims: Vec<Thread>,
+    pub claims: Vec<Thread>,
     /// The thread that `claim_next_workspace_thread` would claim for you; null if no thread is ready for you.
-    next: Option<Thread>,
+    pub next: Option<Thread>,
     /// Threads in review that lack your verdict and for which your approval would count: the oldest 20, found
     /// among the oldest 1000 threads in review.
     ///
     /// A thread is omitted if your last verdict requests changes or is an approval that counts, unless the
     /// thread received a result or was reopened after that verdict. `get_review_status` explains why an
     /// approval of yours does not count.
-    reviews: Vec<Thread>,
+    pub reviews: Vec<Thread>,
     /// Pending approval gates that you may accept: the oldest 20, found among the oldest 2000 pending gates.
-    approvals: Vec<ApprovalGate>,
+    pub approvals: Vec<ApprovalGate>,
 }
 
-/// Returns your open work in a workspace: your claims, the next thread to claim, the threads to review and
-/// the approval gates to decide.
-///
-/// Each list is limited, so more items may exist than are returned.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetWorkspaceContext {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
+request! {
+    /// Returns your open work in a workspace: your claims, the next thread to claim, the threads to review
+    /// and the approval gates to decide.
+    ///
+    /// Each list is limited, so more items may exist than are returned.
+    struct GetWorkspaceContext {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+    }
+
+    get_workspace_context() -> WorkspaceContext
 }
 
 fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<WorkspaceContext> {

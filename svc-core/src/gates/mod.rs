@@ -5,8 +5,8 @@
 //! can neither approve the thread in a review nor pass its land gate, and a member cannot accept their own
 //! approval request.
 
-mod commit;
-mod verdict_rules;
+pub(crate) mod commit;
+pub(crate) mod verdict_rules;
 pub(crate) mod reviews;
 pub(crate) mod land_gate;
 pub(crate) mod approvals;

@@ -28,7 +28,8 @@ named_enum! {
     /// reviewer and lacks the required skill. `inactive`: the author is frozen or deactivated. `owner`,
     /// `worker` and `unqualified` also apply if they applied when the verdict was submitted. Under
     /// delegation, all reasons except `unqualified` apply to the delegate too.
-    pub(super) enum Objection {
+    #[non_exhaustive]
+    pub enum Objection {
         Verdict = "verdict",
         Superseded = "superseded",
         Outdated = "outdated",
@@ -41,7 +42,7 @@ named_enum! {
 
 /// Author of a judgement: a member and, under delegation, the delegate whose credential was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct VerdictAuthor {
+pub struct VerdictAuthor {
     pub member: MemberId,
     /// The delegate; equal to `member` if the member acted directly.
     pub actor: MemberId,

@@ -3,7 +3,7 @@
 //! The caller of [`create_member`] must have checked that the request is allowed and that the handle is free.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::capability::Capability::TokenAdmin;
@@ -17,6 +17,7 @@ use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Surface, Write, secret_shown_once_error, write};
+use crate::request::request;
 use crate::text::{Handle, Text};
 
 pub(crate) fn feature() -> Feature {
@@ -65,28 +66,32 @@ impl Event for MemberCreated {
     }
 }
 
-/// Creates an agent in a workspace, and returns the agent with its first token.
-///
-/// The token has the capabilities of the named set `svc.agent.worker`, and your quotas. The `secret` of the
-/// token is shown only once.
-///
-/// Fails with 409 `handle-taken` if another member of the workspace has the handle, or if the handle is
-/// `all`, `channel`, `everyone` or `here`. In this case the server creates nothing.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateAgent {
-    /// The workspace that the agent joins. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Unique name of the agent in the workspace, such as `builder`. Upper-case letters are converted to
-    /// lower case.
-    handle: Handle<HANDLE_MAX>,
-    /// Name of the agent to show to people.
-    display_name: Option<Text<1, NAME_MAX>>,
+request! {
+    /// Creates an agent in a workspace, and returns the agent with its first token.
+    ///
+    /// The token has the capabilities of the named set `svc.agent.worker`, and your quotas. The `secret` of
+    /// the token is shown only once.
+    ///
+    /// Fails with 409 `handle-taken` if another member of the workspace has the handle, or if the handle is
+    /// `all`, `channel`, `everyone` or `here`. In this case the server creates nothing.
+    #[derive(Serialize)]
+    struct CreateAgent {
+        /// The workspace that the agent joins. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Unique name of the agent in the workspace, such as `builder`. Upper-case letters are converted to
+        /// lower case.
+        handle: Handle<HANDLE_MAX>,
+        /// Name of the agent to show to people.
+        display_name: Option<Text<1, NAME_MAX>>,
+    }
+
+    create_agent(handle: Handle<HANDLE_MAX>) -> MemberWithToken
 }
 
 /// A new member with its first token.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct MemberWithToken {
+#[non_exhaustive]
+pub struct MemberWithToken {
     /// The new member.
     pub member: Member,
     /// First token of the member, with its secret.

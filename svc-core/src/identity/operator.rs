@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::capability::Capability::OperatorGlobal;
 use crate::error::Result;
 use crate::op::{Depth, Feature, Read, health_in_database, health_of_process, read};
+use crate::request::request;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -29,31 +30,37 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns the status of the responding server: its phase, its health checks and the use of its limited
-/// resources.
-///
-/// Over REST, a client that prefers HTML to JSON, such as a browser, receives an HTML page without scripts.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetOperatorStatus {}
+request! {
+    /// Returns the status of the responding server: its phase, its health checks and the use of its limited
+    /// resources.
+    ///
+    /// Over REST, a client that prefers HTML to JSON, such as a browser, receives an HTML page without
+    /// scripts.
+    struct GetOperatorStatus {
+    }
+
+    get_operator_status() -> OperatorStatus
+}
 
 /// Status of a server: phase, health checks, and the use of limited resources.
 #[derive(Debug, Serialize, JsonSchema)]
-struct OperatorStatus {
+#[non_exhaustive]
+pub struct OperatorStatus {
     /// Whether the server serves requests, serves requests although a check fails, or is shutting down.
-    phase: ServerPhase,
+    pub phase: ServerPhase,
     /// Version of the server.
-    version: String,
+    pub version: String,
     /// Result of each health check, by the name of the check: `ok` or a description of the fault.
-    checks: BTreeMap<&'static str, String>,
+    pub checks: BTreeMap<&'static str, String>,
     /// Current use of each limited resource, by the name of the resource, such as `websocket_connections`.
-    queue_depths: BTreeMap<&'static str, Depth>,
+    pub queue_depths: BTreeMap<&'static str, Depth>,
 }
 
 /// Phase of the server, from serving requests to shutting down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum ServerPhase {
+#[non_exhaustive]
+pub enum ServerPhase {
     /// The server serves requests, and every health check passes.
     Serving,
     /// The server serves requests, but a health check fails.

@@ -5,7 +5,7 @@
 //! machine can mint a token with the functions in this file.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::authority;
@@ -23,6 +23,7 @@ use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::op::{
     Answer, Effect, Feature, Read, Surface, Write, WriteNeeds, changing, secret_shown_once_error,
 };
+use crate::request::request;
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
@@ -47,34 +48,38 @@ pub(crate) fn feature() -> Feature {
     feature
 }
 
-/// Creates a workspace and an administrator, who is a person, and returns both with the administrator's
-/// token.
-///
-/// The token has all capabilities except those to operate the instance, and has your quotas. The token's
-/// `secret` is shown only once. You do not become a member of the new workspace.
-///
-/// Fails with 409 `handle-taken` if `admin_handle` is `all`, `channel`, `everyone` or `here`. In this case
-/// the server creates nothing.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateWorkspace {
-    /// Name of the workspace, to show to people.
-    name: Text<1, NAME_MAX>,
-    /// Unique name of the administrator in the workspace, such as `ada`.
+request! {
+    /// Creates a workspace and an administrator, who is a person, and returns both with the administrator's
+    /// token.
     ///
-    /// Upper-case letters are converted to lower case.
-    admin_handle: Handle<HANDLE_MAX>,
+    /// The token has all capabilities except those to operate the instance, and has your quotas. The token's
+    /// `secret` is shown only once. You do not become a member of the new workspace.
+    ///
+    /// Fails with 409 `handle-taken` if `admin_handle` is `all`, `channel`, `everyone` or `here`. In this
+    /// case the server creates nothing.
+    #[derive(Serialize)]
+    struct CreateWorkspace {
+        /// Name of the workspace, to show to people.
+        name: Text<1, NAME_MAX>,
+        /// Unique name of the administrator in the workspace, such as `ada`.
+        ///
+        /// Upper-case letters are converted to lower case.
+        admin_handle: Handle<HANDLE_MAX>,
+    }
+
+    create_workspace(name: Text<1, NAME_MAX>, admin_handle: Handle<HANDLE_MAX>) -> NewWorkspace
 }
 
 /// A new workspace with its administrator.
 #[derive(Serialize, JsonSchema)]
-struct NewWorkspace {
+#[non_exhaustive]
+pub struct NewWorkspace {
     /// The new workspace.
-    workspace: Workspace,
+    pub workspace: Workspace,
     /// The administrator of the workspace, who is a person.
-    member: Member,
+    pub member: Member,
     /// Token of the administrator, with its secret.
-    token: MintedToken,
+    pub token: MintedToken,
 }
 
 fn create_workspace(cx: &mut Write<'_>, input: &CreateWorkspace) -> Result<NewWorkspace> {

@@ -3,22 +3,23 @@
 //! The operations in this file only read.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::members::{MemberKind, load_member};
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
-use crate::op::{Feature, Read, TypedOperation, read};
+use crate::op::{Feature, Read, read};
 use crate::page::Page;
+use crate::request::request;
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "identity",
         vec![
-            read(WHOAMI, whoami)
+            read("whoami", whoami)
                 .title("Read your own identity")
                 .when("Get your member, workspace and capabilities. Use first, to learn your identity.")
                 .quick()
@@ -37,17 +38,19 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns your identity: the member that your token acts as, the member's workspace, and the token's
-/// capabilities.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Whoami {}
+request! {
+    /// Returns your identity: the member that your token acts as, the member's workspace, and the token's
+    /// capabilities.
+    #[derive(Debug, Serialize)]
+    pub struct Whoami {
+    }
 
-/// The operation `whoami`, for callers in the same process.
-pub const WHOAMI: TypedOperation<Whoami, Me> = TypedOperation::new("whoami");
+    whoami() -> Me
+}
 
 /// Identity of the caller: member, workspace and capabilities.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Me {
     /// Id of the member whose credential you use; differs from `member_id` only under delegation.
     pub actor_id: MemberId,
@@ -92,7 +95,7 @@ pub(crate) fn bearer(cx: &Read<'_>) -> Result<Bearer> {
     Ok(Bearer { member_id: caller.member_id()?, workspace_id, capabilities })
 }
 
-fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
+pub(crate) fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
     let caller = cx.caller();
     let member = load_member(cx, caller.member_id()?)?;
     Ok(Me {
@@ -115,23 +118,27 @@ pub(super) fn covered_sets(capabilities: Capabilities) -> Vec<CapabilitySet> {
     CapabilitySet::ALL.iter().copied().filter(|set| capabilities.covers(set.capabilities())).collect()
 }
 
-/// Returns the named capability sets that a new token can be given.
-///
-/// A named set is a template: a token keeps the capabilities that the set had when the token was minted.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListCapabilitySets {}
+request! {
+    /// Returns the named capability sets that a new token can be given.
+    ///
+    /// A named set is a template: a token keeps the capabilities that the set had when the token was minted.
+    struct ListCapabilitySets {
+    }
+
+    list_capability_sets() -> Page<NamedCapabilitySet>
+}
 
 /// A named set of capabilities.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NamedSet")]
-struct NamedCapabilitySet {
+#[non_exhaustive]
+pub struct NamedCapabilitySet {
     /// Name to pass as `capability_set`.
-    name: CapabilitySet,
+    pub name: CapabilitySet,
     /// Kind of member that the set is intended for.
-    description: &'static str,
+    pub description: &'static str,
     /// Capabilities of a token that is minted from the set.
-    capabilities: Capabilities,
+    pub capabilities: Capabilities,
 }
 
 fn list_capability_sets(_: &Read<'_>, _: &ListCapabilitySets) -> Result<Page<NamedCapabilitySet>> {

@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::argument::{Argument, Field};
 use crate::capability::Capability::{OperatorGlobal, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
@@ -18,6 +19,7 @@ use crate::log::keys;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Effect, Feature, Read, Records, Write, WriteNeeds, changing, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::schema::OF_CALLER;
 use crate::store::columns;
 use crate::text::{Change, Handle, Text};
@@ -25,7 +27,8 @@ use crate::time::Time;
 
 /// A workspace, which contains a team's channels, threads, members and log.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Workspace {
+#[non_exhaustive]
+pub struct Workspace {
     /// Id of the workspace.
     pub id: WorkspaceId,
     /// Name of the workspace, to show to people.
@@ -155,6 +158,14 @@ pub(crate) fn feature() -> Feature {
 #[serde(transparent)]
 pub struct OwnId<I>(Option<I>);
 
+impl<I: Field> Field for OwnId<I> {}
+
+impl<I: Argument<I>> Argument<OwnId<I>> for I {
+    fn value(self) -> serde_json::Value {
+        Argument::<I>::value(self)
+    }
+}
+
 impl<I> Default for OwnId<I> {
     fn default() -> Self {
         Self(None)
@@ -208,14 +219,16 @@ pub(crate) fn check_own_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> R
     if cx.caller().workspace_id == workspace_id { Ok(()) } else { Err(Error::not_found("workspace")) }
 }
 
-/// Returns the workspaces that you may see, oldest first.
-///
-/// With `operator:global`, you see all workspaces of the instance; otherwise only your own.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListWorkspaces {
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the workspaces that you may see, oldest first.
+    ///
+    /// With `operator:global`, you see all workspaces of the instance; otherwise only your own.
+    struct ListWorkspaces {
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_workspaces() -> Page<Workspace>
 }
 
 const LIVE_WORKSPACES: &str = concat!(
@@ -232,12 +245,14 @@ fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspa
     Ok(Page::of(rows, input.limit, |workspace: &Workspace| workspace.lsn))
 }
 
-/// Returns a workspace with its name and handle.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetWorkspace {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
+request! {
+    /// Returns a workspace with its name and handle.
+    struct GetWorkspace {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+    }
+
+    get_workspace() -> Workspace
 }
 
 fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
@@ -253,17 +268,20 @@ pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result
     cx.one(WORKSPACE_BY_ID, &[&workspace_id])?.ok_or_else(|| Error::not_found("workspace"))
 }
 
-/// Changes the name of a workspace, and returns the workspace.
-///
-/// Absent fields keep their value.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct UpdateWorkspace {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// New name of the workspace.
-    #[serde(default, skip_serializing_if = "Change::is_keep")]
-    name: Change<Text<1, NAME_MAX>>,
+request! {
+    /// Changes the name of a workspace, and returns the workspace.
+    ///
+    /// Absent fields keep their value.
+    #[derive(Serialize)]
+    struct UpdateWorkspace {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// New name of the workspace.
+        #[serde(default, skip_serializing_if = "Change::is_keep")]
+        name: Change<Text<1, NAME_MAX>>,
+    }
+
+    update_workspace() -> Workspace
 }
 
 const RENAME_WORKSPACE: &str = "update workspaces set name = $2 where id = $1";
@@ -278,20 +296,23 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
     Ok(workspace)
 }
 
-/// Sets the handle of a workspace, a human-readable alias of its id, and returns the workspace.
-///
-/// The handle is unique in the instance. The old handle becomes free immediately.
-///
-/// References always use the id.
-///
-/// Fails with 409 `handle-taken` if another workspace has the handle.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetWorkspaceHandle {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// New handle, such as `night-shift`. Upper-case letters are converted to lower case.
-    handle: Handle<HANDLE_MAX>,
+request! {
+    /// Sets the handle of a workspace, a human-readable alias of its id, and returns the workspace.
+    ///
+    /// The handle is unique in the instance. The old handle becomes free immediately.
+    ///
+    /// References always use the id.
+    ///
+    /// Fails with 409 `handle-taken` if another workspace has the handle.
+    #[derive(Serialize)]
+    struct SetWorkspaceHandle {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// New handle, such as `night-shift`. Upper-case letters are converted to lower case.
+        handle: Handle<HANDLE_MAX>,
+    }
+
+    set_workspace_handle(handle: Handle<HANDLE_MAX>) -> Workspace
 }
 
 fn set_workspace_handle(cx: &mut Write<'_>, input: &SetWorkspaceHandle) -> Result<Workspace> {

@@ -15,7 +15,8 @@ use crate::store::columns;
 
 /// An event in a workspace's log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct StoredEvent {
+#[non_exhaustive]
+pub struct StoredEvent {
     /// The position in the workspace's log, from 1, without gaps.
     pub id: i64,
     /// The same position as `id`.

@@ -7,7 +7,7 @@
 //! - `show`: projects the table to OpenAPI, MCP, contracts and manual pages, and decides nothing
 
 mod call;
-mod declare;
+pub(crate) mod declare;
 mod run;
 mod show;
 
@@ -35,6 +35,7 @@ pub use declare::health_check::{CheckMethod, Depth, Gauges, HealthCheck, Measure
 pub(crate) use declare::hooks::KEEP_ROWS;
 pub use declare::hooks::{Condition, Guard, GuardedCall, ProjectEvents, UnmetRequirement};
 pub use declare::http::{Http, Method, Success};
+pub(crate) use declare::job::without_requests;
 pub use declare::job::{
     CountAvailable, InputType, LongPoll, OutputType, Poll, PreflightResult, RecordedRefusal, TimedOut,
     WaitOutput, WriteNeeds,
@@ -44,7 +45,6 @@ pub use declare::records::{Records, RowColumns};
 pub(crate) use declare::records::{Removal, purged};
 pub use declare::sample::{Fixture, Sample, SampleCall, SampleCaller};
 pub use declare::table::{Feature, Table, path_variables};
-pub use declare::typed_operation::TypedOperation;
 pub use declare::wait_secs::WaitSecs;
 pub use run::context::{Read, Write};
 pub use run::health::HealthResult;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::{Code, Error, Result};
-use crate::op::{Feature, Frame, Operation, Read, read};
+use crate::op::{Feature, Frame, Operation, Read, read, without_requests};
 
 pub(crate) fn feature() -> Feature {
     let rows = vec![
@@ -31,6 +31,8 @@ pub(crate) fn feature() -> Feature {
     let framed = |row: Operation| row.framed(Frame::Board).open_to_all();
     Feature::new().operations("board", rows.into_iter().map(framed).collect())
 }
+
+without_requests! { FindBoard, OpenBoard, OpenBoardAt }
 
 /// Placeholder for the function of an operation that the shell answers itself after admitting the request.
 fn fail_because_shell_answers<I>(_: &Read<'_>, _: &I) -> Result<()> {

@@ -22,6 +22,7 @@ use crate::mailbox::{DeliveryAddress, MailAddress};
 use crate::op::{
     Answer, Effect, Feature, Operation, Read, RecordedRefusal, Records, Write, changing, idempotent,
 };
+use crate::request::request;
 use crate::store::{FromValue, Param, ToParam, Value, columns, named_enum};
 use crate::time::Time;
 
@@ -87,27 +88,28 @@ impl FromValue for MailAddress {
 
 named_enum! {
     /// When a member receives emails.
-    pub(super) enum DeliveryMode { Off = "off", Immediate = "immediate", Digest = "digest" }
+    pub enum DeliveryMode { Off = "off", Immediate = "immediate", Digest = "digest" }
 }
 
 /// Email delivery of a member: the address, the mode, and the state of delivery.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Delivery {
+#[non_exhaustive]
+pub struct Delivery {
     /// The address that receives your emails; null until an address is confirmed.
-    address: Option<MailAddress>,
+    pub address: Option<MailAddress>,
     /// Whether `address` is set.
-    confirmed: bool,
+    pub confirmed: bool,
     /// The address that waits for confirmation; null if no address does.
-    pending: Option<MailAddress>,
+    pub pending: Option<MailAddress>,
     /// When you receive emails.
-    mode: DeliveryMode,
+    pub mode: DeliveryMode,
     /// Whether delivery is suspended because the address does not exist or has rejected three emails in a
     /// row. To resume, set the address again and confirm it.
-    suspended: bool,
+    pub suspended: bool,
     /// The time at which failed emails are sent again; null if no email failed.
-    retry_at: Option<Time>,
+    pub retry_at: Option<Time>,
     /// The reason why the last email was not accepted; null if it was accepted.
-    last_error: Option<String>,
+    pub last_error: Option<String>,
 }
 
 impl<I> Answer<I> for Delivery {
@@ -299,26 +301,29 @@ fn check_mail_enabled(cx: &Read<'_>) -> Result<()> {
     Err(Error::new(Code::NotEnabled, missing))
 }
 
-/// Sets the address for your emails and when they are sent, and returns the settings.
-///
-/// A new address receives a code of 8 digits, which `confirm_delivery_address` accepts within 24 hours; until
-/// then emails go to the old address, which is notified.
-///
-/// Setting an unconfirmed address again sends another code. You receive up to 3 codes an hour, and all
-/// members of the workspace and its copies together 20.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you; 409 `not-enabled` if the service sends no mail.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetDeliveryAddress {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    /// The address, in ASCII. Its domain contains a dot and does not end with a number.
-    address: DeliveryAddress,
-    /// `immediate`: one email per thread, some time after a notification that you have not read. `digest`:
-    /// one email for all threads, at the times of your preferences. `off`: no emails.
-    mode: DeliveryMode,
+request! {
+    /// Sets the address for your emails and when they are sent, and returns the settings.
+    ///
+    /// A new address receives a code of 8 digits, which `confirm_delivery_address` accepts within 24 hours;
+    /// until then emails go to the old address, which is notified.
+    ///
+    /// Setting an unconfirmed address again sends another code. You receive up to 3 codes an hour, and all
+    /// members of the workspace and its copies together 20.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you; 409 `not-enabled` if the service sends no mail.
+    #[derive(Serialize)]
+    struct SetDeliveryAddress {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        /// The address, in ASCII. Its domain contains a dot and does not end with a number.
+        address: DeliveryAddress,
+        /// `immediate`: one email per thread, some time after a notification that you have not read.
+        /// `digest`: one email for all threads, at the times of your preferences. `off`: no emails.
+        mode: DeliveryMode,
+    }
+
+    set_delivery_address(address: DeliveryAddress, mode: DeliveryMode) -> Delivery
 }
 
 fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Result<Delivery> {
@@ -375,7 +380,9 @@ const INSERT_CODE: &str =
 
 /// A confirmation code for an email address: 8 digits.
 #[derive(Clone, PartialEq, Eq, Serialize)]
-pub(super) struct ConfirmationCode(String);
+pub struct ConfirmationCode(String);
+
+crate::argument::text_arguments! { ConfirmationCode }
 
 impl ConfirmationCode {
     /// Generates a random code.
@@ -424,23 +431,26 @@ impl JsonSchema for ConfirmationCode {
     }
 }
 
-/// Confirms your email address with the code that was sent to it, and returns your email settings.
-///
-/// Your notifications are then emailed to that address.
-///
-/// Confirming again with the same code changes nothing.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you, or if the code is wrong; 409 `wrong-state` if no
-/// address is waiting for a code, or if the code has expired, which happens after 24 hours or five wrong
-/// codes; 409 `not-enabled` if the service sends no mail.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ConfirmDeliveryAddress {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    /// The code from the email.
-    code: ConfirmationCode,
+request! {
+    /// Confirms your email address with the code that was sent to it, and returns your email settings.
+    ///
+    /// Your notifications are then emailed to that address.
+    ///
+    /// Confirming again with the same code changes nothing.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you, or if the code is wrong; 409 `wrong-state` if no
+    /// address is waiting for a code, or if the code has expired, which happens after 24 hours or five wrong
+    /// codes; 409 `not-enabled` if the service sends no mail.
+    #[derive(Serialize)]
+    struct ConfirmDeliveryAddress {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        /// The code from the email.
+        code: ConfirmationCode,
+    }
+
+    confirm_delivery_address(code: ConfirmationCode) -> Delivery
 }
 
 fn confirm_delivery_address(

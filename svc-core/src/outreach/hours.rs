@@ -13,6 +13,7 @@ use jiff::{Timestamp, ToSpan as _};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
+use crate::request::object;
 use crate::store::named_enum;
 use crate::text::{Items, nearest};
 use crate::time::Time;
@@ -20,7 +21,9 @@ use crate::time::Time;
 /// A time of day, as `HH:MM`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(super) struct TimeOfDay(String);
+pub struct TimeOfDay(String);
+
+crate::argument::text_arguments! { TimeOfDay, ZoneName }
 
 impl TimeOfDay {
     fn parse(text: String) -> Option<Self> {
@@ -69,7 +72,7 @@ impl JsonSchema for TimeOfDay {
 /// Name of a time zone in the IANA database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(super) struct ZoneName(String);
+pub struct ZoneName(String);
 
 /// Maximum characters in the name of a time zone.
 const ZONE_NAME_MAX: usize = 64;
@@ -106,44 +109,56 @@ impl JsonSchema for ZoneName {
 
 named_enum! {
     /// A day of the week.
-    pub(super) enum Day {
+    #[non_exhaustive]
+    pub enum Day {
         Monday = "mon", Tuesday = "tue", Wednesday = "wed", Thursday = "thu", Friday = "fri",
         Saturday = "sat", Sunday = "sun",
     }
 }
 
-/// Hours without emails and pushes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct QuietHours {
-    /// When the quiet hours begin.
-    start: TimeOfDay,
-    /// When the quiet hours end: on the next day, unless `end` is later than `start`. If both are the same,
-    /// quiet hours last all day. `24:00` means `00:00`.
-    #[serde(deserialize_with = "deserialize_end")]
-    #[schemars(schema_with = "end_schema")]
-    end: TimeOfDay,
-    /// Name of the time zone in the IANA database.
-    time_zone: ZoneName,
-    /// The days on which the quiet hours begin. Default: every day.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    days: Option<Items<Day, 7>>,
+object! {
+    /// Hours without emails and pushes.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct QuietHours {
+        /// When the quiet hours begin.
+        pub start: TimeOfDay,
+        /// When the quiet hours end: on the next day, unless `end` is later than `start`. If both are the
+        /// same, quiet hours last all day. `24:00` means `00:00`.
+        #[serde(deserialize_with = "deserialize_end")]
+        #[schemars(schema_with = "end_schema")]
+        pub end: TimeOfDay,
+        /// Name of the time zone in the IANA database.
+        pub time_zone: ZoneName,
+        /// The days on which the quiet hours begin. Default: every day.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub days: Option<Items<Day, 7>>,
+    }
+
+    new_quiet_hours::NewQuietHours(start: TimeOfDay, end: TimeOfDay, time_zone: ZoneName) for QuietHours
 }
 
 named_enum! {
     /// Interval between digests.
-    pub(super) enum Every { Hour = "hour", Day = "day", Week = "week" }
+    #[schemars(rename = "Every")]
+    pub enum DigestInterval { Hour = "hour", Day = "day", Week = "week" }
 }
 
-/// Schedule of the digest, an email with the notifications that are not emailed individually.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Digest {
-    /// Interval between digests; weekly digests are sent on Mondays.
-    every: Every,
-    /// Time of the day, in the time zone of the quiet hours, or in UTC without quiet hours. With `hour`, only
-    /// the minutes are used.
-    at: TimeOfDay,
+object! {
+    /// Schedule of the digest, an email with the notifications that are not emailed individually.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Digest {
+        /// Interval between digests; weekly digests are sent on Mondays.
+        pub every: DigestInterval,
+        /// Time of the day, in the time zone of the quiet hours, or in UTC without quiet hours. With `hour`,
+        /// only the minutes are used.
+        pub at: TimeOfDay,
+    }
+
+    new_digest::NewDigest(every: DigestInterval, at: TimeOfDay) for Digest
 }
 
 /// Returns the time zone of the quiet hours, or UTC if there are none.
@@ -240,15 +255,17 @@ impl QuietHours {
 impl Digest {
     /// Returns the default digest, which is sent on the hour.
     pub fn hourly() -> Self {
-        Self { every: Every::Hour, at: TimeOfDay(MIDNIGHT.to_owned()) }
+        Self { every: DigestInterval::Hour, at: TimeOfDay(MIDNIGHT.to_owned()) }
     }
 
     /// Returns the time of the first digest after `after`.
     pub fn next_time(&self, after: Time, zone: &TimeZone) -> Time {
         let next = match self.every {
-            Every::Hour => self.next_hourly(after, zone),
-            Every::Day => self.next_on_matching_day(after, zone, |_| true),
-            Every::Week => self.next_on_matching_day(after, zone, |date| date.weekday() == Weekday::Monday),
+            DigestInterval::Hour => self.next_hourly(after, zone),
+            DigestInterval::Day => self.next_on_matching_day(after, zone, |_| true),
+            DigestInterval::Week => {
+                self.next_on_matching_day(after, zone, |date| date.weekday() == Weekday::Monday)
+            }
         };
         next.unwrap_or(after.plus(ONE_DAY))
     }

@@ -7,7 +7,7 @@
 //! - `web_push`: registers browsers, `push`: sends notifications to them
 //! - `board`: declares the web pages of the board
 
-mod hours;
+pub(crate) mod hours;
 mod workspace_turns;
 pub(crate) mod delivery_address;
 pub(crate) mod unsubscribe;

@@ -26,6 +26,8 @@ use crate::op::{Answer, Feature, Operation, Read, Records, Write, idempotent, re
 use crate::outreach::delivery_address::{Delivery, load_member_delivery};
 use crate::outreach::hours::{Digest, QuietHours, zone_or_utc};
 use crate::outreach::web_push::{self, WebPush};
+use crate::request::object;
+use crate::request::{dereferences, request};
 use crate::schema::brief;
 use crate::text::Items;
 use crate::time::Time;
@@ -63,20 +65,26 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Whether to email and push the notifications for one reason. The notifications appear in the inbox in any
-/// case.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Rule {
-    /// The reason of the notifications.
-    reason: InboxReason,
-    /// Whether to email these notifications.
-    mail: bool,
-    /// Whether to push these notifications.
-    push: bool,
+object! {
+    /// Whether to email and push the notifications for one reason. The notifications appear in the inbox in
+    /// any case.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "Rule")]
+    #[non_exhaustive]
+    pub struct NotificationRule {
+        /// The reason of the notifications.
+        pub reason: InboxReason,
+        /// Whether to email these notifications.
+        pub mail: bool,
+        /// Whether to push these notifications.
+        pub push: bool,
+    }
+
+    new_rule::NewNotificationRule(reason: InboxReason, mail: bool, push: bool) for NotificationRule
 }
 
-impl Rule {
+impl NotificationRule {
     /// Returns the default rule for a reason.
     fn default_for(reason: InboxReason) -> Self {
         let is_sent = reason.is_sent_by_default();
@@ -86,26 +94,27 @@ impl Rule {
 
 /// The notification preferences of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Preferences {
+#[non_exhaustive]
+pub struct Preferences {
     /// Whether to email and push the notifications for each reason.
-    rules: Vec<Rule>,
+    pub rules: Vec<NotificationRule>,
     /// Muted channels and threads. They notify you only of mentions of your handle and of direct messages,
     /// and only in the inbox.
-    muted: Vec<Uuid>,
+    pub muted: Vec<Uuid>,
     /// Hours in which no emails and pushes are sent; null if there are none.
-    quiet_hours: Option<QuietHours>,
+    pub quiet_hours: Option<QuietHours>,
     /// Times of the digest, an email with the notifications that are not emailed individually; null for every
     /// full hour.
-    digest: Option<Digest>,
+    pub digest: Option<Digest>,
     /// Whether emails and pushes contain the titles of threads and the text of messages. Text that was sent
     /// cannot be withdrawn.
-    show_words: bool,
+    pub show_words: bool,
 }
 
 impl Default for Preferences {
     fn default() -> Self {
         Self {
-            rules: InboxReason::ALL.iter().copied().map(Rule::default_for).collect(),
+            rules: InboxReason::ALL.iter().copied().map(NotificationRule::default_for).collect(),
             muted: Vec::new(),
             quiet_hours: None,
             digest: None,
@@ -141,9 +150,9 @@ impl Preferences {
 }
 
 /// A member's preferences, applied to one delivery channel.
-pub(super) struct ChannelPreferences<'a> {
-    preferences: &'a Preferences,
-    channel: OutgoingChannel,
+pub struct ChannelPreferences<'a> {
+    pub preferences: &'a Preferences,
+    pub channel: OutgoingChannel,
 }
 
 impl NotificationPreferences for ChannelPreferences<'_> {
@@ -166,28 +175,33 @@ impl NotificationPreferences for ChannelPreferences<'_> {
     }
 }
 
-/// Returns your notification preferences, and the addresses and browsers that receive notifications.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetNotificationPreferences {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
+request! {
+    /// Returns your notification preferences, and the addresses and browsers that receive notifications.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you.
+    struct GetNotificationPreferences {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+    }
+
+    get_notification_preferences() -> PreferencesWithTargets
 }
 
 /// The caller's notification preferences, with the addresses and browsers that receive notifications.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PreferencesAndWays")]
-struct PreferencesWithTargets {
+#[non_exhaustive]
+pub struct PreferencesWithTargets {
     #[serde(flatten)]
-    preferences: Preferences,
+    pub preferences: Preferences,
     /// Your email delivery; null if you have not set an address.
-    delivery: Option<Delivery>,
+    pub delivery: Option<Delivery>,
     /// The service's key for web push, and your browsers.
-    web_push: WebPush,
+    pub web_push: WebPush,
 }
+
+dereferences! { PreferencesWithTargets => preferences: Preferences }
 
 fn get_notification_preferences(
     cx: &Read<'_>,
@@ -211,38 +225,43 @@ pub(super) fn load_preferences(cx: &Read<'_>, member: MemberId) -> Result<Prefer
 
 const SELECT_PREFERENCES: &str = "select body from preferences where member_id = $1";
 
-/// Replaces all your notification preferences and returns them.
-///
-/// A field that you omit is reset to its default.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you mute something that you may
-/// not see.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetNotificationPreferences {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    /// Rules for emailing and pushing notifications, at most one per reason. Without a rule, mentions, direct
-    /// messages, replies, assignments and requests for reviews and approvals are emailed and pushed.
-    #[schemars(transform = brief("At most one rule per reason."))]
-    rules: Option<Items<Rule, { InboxReason::ALL.len() }>>,
-    /// The channels and threads to mute. They notify you only of mentions of your handle and of direct
-    /// messages, and only in the inbox.
-    #[schemars(transform = brief("Ids of channels and threads."))]
-    muted: Option<Items<Uuid, MUTED_MAX>>,
-    /// Hours without emails and pushes. Notifications that are still unread are sent when these
-    /// hours end.
-    #[schemars(transform = brief(""))]
-    quiet_hours: Option<QuietHours>,
-    /// Times of the digest email. The digest contains all notifications if your delivery mode is `digest`,
-    /// otherwise those beyond 20 emails an hour. Default: every full hour.
-    #[schemars(transform = brief(""))]
-    digest: Option<Digest>,
-    /// Whether emails and pushes may contain the titles of threads and the text of messages. Text that was
-    /// sent cannot be withdrawn. Default: false; they then only say who did something and where, with a link.
-    #[schemars(transform = brief("Whether emails and pushes may quote titles and messages."))]
-    show_words: Option<bool>,
+request! {
+    /// Replaces all your notification preferences and returns them.
+    ///
+    /// A field that you omit is reset to its default.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you mute something that you
+    /// may not see.
+    #[derive(Serialize)]
+    struct SetNotificationPreferences {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        /// Rules for emailing and pushing notifications, at most one per reason. Without a rule, mentions,
+        /// direct messages, replies, assignments and requests for reviews and approvals are emailed and
+        /// pushed.
+        #[schemars(transform = brief("At most one rule per reason."))]
+        rules: Option<Items<NotificationRule, { InboxReason::ALL.len() }>>,
+        /// The channels and threads to mute. They notify you only of mentions of your handle and of direct
+        /// messages, and only in the inbox.
+        #[schemars(transform = brief("Ids of channels and threads."))]
+        muted: Option<Items<Uuid, MUTED_MAX>>,
+        /// Hours without emails and pushes. Notifications that are still unread are sent when these
+        /// hours end.
+        #[schemars(transform = brief(""))]
+        quiet_hours: Option<QuietHours>,
+        /// Times of the digest email. The digest contains all notifications if your delivery mode is
+        /// `digest`, otherwise those beyond 20 emails an hour. Default: every full hour.
+        #[schemars(transform = brief(""))]
+        digest: Option<Digest>,
+        /// Whether emails and pushes may contain the titles of threads and the text of messages. Text that
+        /// was sent cannot be withdrawn. Default: false; they then only say who did something and where, with
+        /// a link.
+        #[schemars(transform = brief("Whether emails and pushes may quote titles and messages."))]
+        show_words: Option<bool>,
+    }
+
+    set_notification_preferences() -> Preferences
 }
 
 fn set_notification_preferences(
@@ -266,7 +285,7 @@ fn set_notification_preferences(
     cx.execute(1, UPSERT_PREFERENCES, &[&member, &body])?;
     replace_mutes(cx, member, &wanted.muted)?;
     cx.execute_any(DELETE_RULES, &[&member])?;
-    for rule in wanted.rules.iter().filter(|rule| **rule != Rule::default_for(rule.reason)) {
+    for rule in wanted.rules.iter().filter(|rule| **rule != NotificationRule::default_for(rule.reason)) {
         cx.execute(1, INSERT_RULE, &[&member, &rule.reason.bit(), &rule.mail, &rule.push])?;
     }
     undo_postponement(cx, member)?;
@@ -294,7 +313,7 @@ impl Answer<SetNotificationPreferences> for Preferences {
 }
 
 /// Returns the rules for all reasons: the given rules, and defaults for the remaining reasons.
-fn complete_rules(given: &[Rule]) -> Result<Vec<Rule>> {
+fn complete_rules(given: &[NotificationRule]) -> Result<Vec<NotificationRule>> {
     let mut seen = BTreeSet::new();
     if !given.iter().all(|rule| seen.insert(rule.reason.bit())) {
         return Err(Error::in_field("rules", "a reason occurs twice"));
@@ -302,7 +321,7 @@ fn complete_rules(given: &[Rule]) -> Result<Vec<Rule>> {
     let of = |reason: InboxReason| given.iter().find(|rule| rule.reason == reason).cloned();
     Ok(InboxReason::ALL
         .iter()
-        .map(|reason| of(*reason).unwrap_or_else(|| Rule::default_for(*reason)))
+        .map(|reason| of(*reason).unwrap_or_else(|| NotificationRule::default_for(*reason)))
         .collect())
 }
 

@@ -16,7 +16,10 @@ use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
 use crate::log::seal::Sealer;
 use crate::mailbox::MailAddress;
-use crate::op::{Effect, Feature, Frame, Operation, Read, Write, changing, read, without_idempotency_keys};
+use crate::op::{
+    Effect, Feature, Frame, Operation, Read, Write, changing, read, without_idempotency_keys,
+    without_requests,
+};
 use crate::outreach::delivery_address::{
     DeliveryMode, load_confirmed_address, load_delivery, store_delivery,
 };
@@ -46,6 +49,8 @@ pub(crate) fn feature() -> Feature {
         |row: Operation| row.framed(Frame::Unsubscribe).as_page().open_to_all().refuses(&[Code::NotFound]);
     Feature::new().operations("notifications", rows.into_iter().map(framed).collect())
 }
+
+without_requests! { OpenUnsubscribeLink, UnsubscribeFromMail }
 
 /// Returns the unsubscribe link for emails to an address. `service` is the public address of the service.
 pub(super) fn unsubscribe_link(

@@ -23,6 +23,8 @@ use crate::id::{MemberId, SubscriptionId};
 use crate::identity::workspaces::OwnId;
 use crate::limits::{SUBSCRIPTIONS_MAX, URI_MAX};
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent};
+use crate::request::object;
+use crate::request::request;
 use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Text;
 use crate::time::Time;
@@ -78,15 +80,16 @@ fn example_browser(endpoint: &str) -> serde_json::Value {
 
 /// A browser that receives push notifications.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Subscription {
+#[non_exhaustive]
+pub struct Subscription {
     /// The subscription's id.
-    id: SubscriptionId,
+    pub id: SubscriptionId,
     /// The address of the subscription at the browser's push service.
-    endpoint: String,
+    pub endpoint: String,
     /// When you last registered the browser.
-    created_at: Time,
+    pub created_at: Time,
     /// When the push service last accepted a notification for this subscription; null if never.
-    last_ok_at: Option<Time>,
+    pub last_ok_at: Option<Time>,
 }
 
 columns! {
@@ -128,6 +131,8 @@ macro_rules! bytes_of_browser {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq)]
         pub struct $name([u8; $length]);
+
+        crate::argument::text_arguments! { $name }
 
         impl $name {
             fn new(bytes: &[u8]) -> Option<Self> {
@@ -200,39 +205,49 @@ bytes_of_browser! {
     AuthSecret, 16, "`auth`: expected 16 bytes in base64url", |_| true
 }
 
-/// The keys for encrypting notifications for a browser.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(inline)]
-struct Keys {
-    /// The public key of the browser: an uncompressed point on P-256, in base64url.
-    p256dh: BrowserPublicKey,
-    /// The secret that the browser shares with this service: 16 bytes in base64url.
-    auth: AuthSecret,
+object! {
+    /// The keys for encrypting notifications for a browser.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(inline)]
+    #[non_exhaustive]
+    pub struct WebPushKeys {
+        /// The public key of the browser: an uncompressed point on P-256, in base64url.
+        pub p256dh: BrowserPublicKey,
+        /// The secret that the browser shares with this service: 16 bytes in base64url.
+        pub auth: AuthSecret,
+    }
+
+    browser_keys::BrowserKeys(p256dh: BrowserPublicKey, auth: AuthSecret) for WebPushKeys
 }
 
-/// Registers a browser to receive push notifications for you, and returns its subscription.
-///
-/// The browser subscribes with the `public_key` in your notification preferences as its
-/// `applicationServerKey`, and the fields are those of its `PushSubscription.toJSON()`. Registering a browser
-/// again replaces its keys; an endpoint that another member had registered becomes yours. Notifications are
-/// encrypted for the browser. The service removes a subscription that the push service no longer recognises.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you already have 10
-/// subscriptions; 409 `not-enabled` if the service has no key for web push.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RegisterWebPush {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    /// The address of the subscription at the push service: https, at a public host.
-    endpoint: Text<1, URI_MAX>,
-    /// When the subscription expires, as browsers send it. Ignored, because the push service reports the end.
-    #[serde(rename = "expirationTime")]
-    _expiration_time: Option<f64>,
-    /// The keys for encrypting notifications.
-    keys: Keys,
+request! {
+    /// Registers a browser to receive push notifications for you, and returns its subscription.
+    ///
+    /// The browser subscribes with the `public_key` in your notification preferences as its
+    /// `applicationServerKey`, and the fields are those of its `PushSubscription.toJSON()`. Registering a
+    /// browser again replaces its keys; an endpoint that another member had registered becomes yours.
+    /// Notifications are encrypted for the browser. The service removes a subscription that the push service
+    /// no longer recognises.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you already have 10
+    /// subscriptions; 409 `not-enabled` if the service has no key for web push.
+    #[derive(Serialize)]
+    struct RegisterWebPush {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        /// The address of the subscription at the push service: https, at a public host.
+        endpoint: Text<1, URI_MAX>,
+        /// When the subscription expires, as browsers send it. Ignored, because the push service reports the
+        /// end.
+        #[serde(rename = "expirationTime")]
+        _expiration_time: Option<f64>,
+        /// The keys for encrypting notifications.
+        keys: WebPushKeys,
+    }
+
+    register_web_push(endpoint: Text<1, URI_MAX>, keys: WebPushKeys) -> Subscription
 }
 
 fn register_web_push(cx: &mut Write<'_>, input: &RegisterWebPush) -> Result<Subscription> {
@@ -247,7 +262,7 @@ fn register_web_push(cx: &mut Write<'_>, input: &RegisterWebPush) -> Result<Subs
         return Err(Error::wrong_state(detail));
     }
     let (id, now): (SubscriptionId, _) = (cx.new_id()?, cx.now());
-    let Keys { p256dh, auth } = &input.keys;
+    let WebPushKeys { p256dh, auth } = &input.keys;
     cx.execute(1, UPSERT_SUBSCRIPTION, &[&id, &member, &endpoint, p256dh, auth, &now])?;
     cx.one(SELECT_BY_ENDPOINT, &[&endpoint])?
         .ok_or_else(|| Error::internal("the registered subscription is missing"))
@@ -289,18 +304,22 @@ fn normalize_endpoint(cx: &Read<'_>, endpoint: &str) -> Result<String> {
     if address.len() > URI_MAX { Err(rejected("it is too long")) } else { Ok(address) }
 }
 
-/// Removes one of your browsers, which then receives no push notifications, and returns the removed
-/// subscription.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you have no such subscription.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RemoveWebPush {
-    /// Id of the subscription to remove.
-    subscription_id: SubscriptionId,
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
+request! {
+    /// Removes one of your browsers, which then receives no push notifications, and returns the removed
+    /// subscription.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you have no such
+    /// subscription.
+    #[derive(Serialize)]
+    struct RemoveWebPush {
+        /// Id of the subscription to remove.
+        subscription_id: SubscriptionId,
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+    }
+
+    remove_web_push(subscription_id: SubscriptionId) -> Subscription
 }
 
 fn remove_web_push(cx: &mut Write<'_>, input: &RemoveWebPush) -> Result<Subscription> {
@@ -328,11 +347,12 @@ const DELETE_SUBSCRIPTION: &str = "delete from web_push where id = $1";
 /// The web push key of the service, and the browsers of a member.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
-pub(super) struct WebPush {
+#[non_exhaustive]
+pub struct WebPush {
     /// The `applicationServerKey` that browsers subscribe with; null if web push is not enabled.
-    public_key: Option<String>,
+    pub public_key: Option<String>,
     /// Your browsers, in the order in which you last registered them.
-    subscriptions: Vec<Subscription>,
+    pub subscriptions: Vec<Subscription>,
 }
 
 /// Returns the web push key of the service and the caller's browsers.

@@ -103,6 +103,13 @@ impl ToParam for Cursor {
     }
 }
 
+/// Returns the opaque text of the cursor.
+impl<K: Position> From<Cursor<K>> for String {
+    fn from(cursor: Cursor<K>) -> Self {
+        URL_SAFE_NO_PAD.encode(cursor.0.to_bytes())
+    }
+}
+
 impl<K: Position> Serialize for Cursor<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.serialize_str(&URL_SAFE_NO_PAD.encode(self.0.to_bytes()))

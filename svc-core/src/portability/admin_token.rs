@@ -12,6 +12,7 @@ use crate::op::Write;
 
 /// A token with which a member administers an imported workspace.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct AdminToken {
     /// The token's id.
     pub id: TokenId,

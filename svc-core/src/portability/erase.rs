@@ -5,7 +5,7 @@
 //! progress.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::removal::{RemovalProgress, remove_some_rows};
@@ -16,40 +16,44 @@ use crate::identity::workspaces::{self, OwnWorkspaceId};
 use crate::limits::NAME_MAX;
 use crate::log::event::{CachedEntryKind, Subject, WorkspaceErased};
 use crate::op::{DestroyPermit, Write, WriteNeeds, without_idempotency_keys};
+use crate::request::request;
 use crate::text::Text;
 use crate::time::Time;
 
-/// Erases your workspace: its members, channels, threads, messages, settings and its log.
-///
-/// Every credential of the workspace is revoked immediately, including yours, so its data can no longer be
-/// read. The keys of its content are removed soon after, and then its rows, in steps. One event remains in
-/// the log of the instance, with the id of the workspace and the end of its log, which can still prove that
-/// an export of the workspace is complete. Only `import_workspace` with an export can restore an erased
-/// workspace.
-///
-/// Fails with 409 `wrong-state` if the instance has no other workspace; 409 `legal-hold` if the workspace is
-/// under a legal hold.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EraseWorkspace {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// The current name of the workspace, as a confirmation.
-    confirm: Text<1, NAME_MAX>,
+request! {
+    /// Erases your workspace: its members, channels, threads, messages, settings and its log.
+    ///
+    /// Every credential of the workspace is revoked immediately, including yours, so its data can no longer
+    /// be read. The keys of its content are removed soon after, and then its rows, in steps. One event
+    /// remains in the log of the instance, with the id of the workspace and the end of its log, which can
+    /// still prove that an export of the workspace is complete. Only `import_workspace` with an export can
+    /// restore an erased workspace.
+    ///
+    /// Fails with 409 `wrong-state` if the instance has no other workspace; 409 `legal-hold` if the workspace
+    /// is under a legal hold.
+    pub(super) struct EraseWorkspace {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// The current name of the workspace, as a confirmation.
+        confirm: Text<1, NAME_MAX>,
+    }
+
+    erase_workspace(confirm: Text<1, NAME_MAX>) -> ErasureResult
 }
 
 /// The data that remain of an erased workspace.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Erased")]
-pub(super) struct ErasureResult {
+#[non_exhaustive]
+pub struct ErasureResult {
     /// Id of the erased workspace.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// When the workspace was erased.
-    erased_at: Time,
+    pub erased_at: Time,
     /// The position of the last event in the workspace's log.
-    lsn: i64,
+    pub lsn: i64,
     /// The content hash of the last event, as `sha256:<hex>`.
-    content_hash: String,
+    pub content_hash: String,
 }
 
 /// Returns the log to lock for an erasure: the log of the instance.

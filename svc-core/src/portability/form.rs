@@ -30,13 +30,17 @@ pub(super) const EVENTS_TABLE: &str = "events";
 /// Whether an export includes the content of messages and other texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Words {
+#[schemars(rename = "Words")]
+#[non_exhaustive]
+pub enum ExportTexts {
     /// All content that is not withdrawn.
     #[default]
     All,
     /// No content of messages and no other texts.
     None,
 }
+
+crate::argument::arguments! { ExportTexts }
 
 /// An export file of a workspace.
 #[derive(JsonSchema)]
@@ -81,7 +85,7 @@ pub(crate) struct Header {
     /// The number of the last row in the audit trail.
     pub audit_seq: i64,
     /// Whether the file includes the content of messages and other texts.
-    pub words: Words,
+    pub words: ExportTexts,
 }
 
 /// The last event of a log.

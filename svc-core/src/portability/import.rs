@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::admin_token::{self, AdminToken};
 use super::charge::{self, LEASE};
 use super::copy::{RecordCollector, WorkspaceCopy};
-use super::form::{ExportHead, Header, Words};
+use super::form::{ExportHead, ExportTexts, Header};
 use super::insert::{insert_event, insert_row};
 use super::invalid::{InvalidFile, InvalidReason};
 use super::record_lines::{
@@ -34,6 +34,7 @@ use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
 use crate::op::{ImportedHead, SharedState, Write, WriteNeeds, without_idempotency_keys};
+use crate::request::request;
 use crate::spool::{CompleteSpool, HasUpload, Upload};
 use crate::store::{FromRow, Value as StoredValue, is_older_schema};
 use crate::text::Text;
@@ -46,20 +47,23 @@ const RESTORE_DELAY: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Mode")]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+#[non_exhaustive]
+pub enum ImportMode {
     /// Each object gets a new id, so the file becomes a separate workspace with its own log.
     New,
     /// All ids and every byte of the log are kept.
     Restore,
 }
 
-impl fmt::Display for Mode {
+crate::argument::arguments! { ImportMode }
+
+impl fmt::Display for ImportMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Mode {
+impl ImportMode {
     fn name(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -68,47 +72,53 @@ impl Mode {
     }
 }
 
-/// Imports an export as a workspace of this instance, and returns that workspace.
-///
-/// The file must verify and be signed by this service or with a known key. `restore` keeps every id and every
-/// byte of the log. `new` makes a copy: each id and content hash of the file is replaced everywhere,
-/// including in members' texts, and content gets new keys; positions, times and everything else stay. Legal
-/// holds and sign-in identities are not copied. A handle that another workspace uses is dropped.
-///
-/// The whole workspace becomes visible in one step when the import is complete. Only the bearer of the token
-/// returned for `admin_handle` has access to it; its secret is returned only once. With an `import_id`, an
-/// interrupted call may be repeated: it continues, or returns the first result, without the secret.
-///
-/// The imported workspace shares the limits of your workspace: rate limits and all other quotas count for
-/// both together, and also for copies of the copy. Together they may import 10 workspaces in 24 hours
-/// (`SVC_IMPORT_WORKSPACES_MAX`), including ones erased later; beyond that, the call fails with 429
-/// `rate-limited` and `retry_after_secs`. Failed imports do not count. These limits do not apply if your
-/// token carries `operator:global`.
-///
-/// Over HTTP the file is the request body; over MCP it is `envelope`, limited by the size of a request.
-/// `verify_workspace_export` lists the reasons for which a file is refused. While another call imports the
-/// workspace, or shortly after that call was interrupted, the call fails with 503 `overloaded`: try again.
-///
-/// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
-/// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file or mode; 409
-/// `workspace-exists` if the instance already has the workspace, or an object with one of its ids; 400
-/// `export-invalid` if the file does not verify or has no content; 507 `insufficient-storage` if the server
-/// has no space for it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ImportWorkspace {
-    /// Whether to keep the ids of the file or replace them.
-    pub mode: Mode,
-    /// An id for this import, with which you can repeat the call. Default: a new id.
-    pub import_id: Option<Text<1, IMPORT_ID_MAX>>,
-    /// The handle of a member to mint a token for, with those capabilities of `svc.human.admin` that your
-    /// token has. Default: no token is minted.
+request! {
+    /// Imports an export as a workspace of this instance, and returns that workspace.
     ///
-    /// The new token also has your token's quotas.
-    pub admin_handle: Option<AnyHandle>,
-    /// The export file: an object of the type `svc.workspace.export/1`.
-    #[schemars(required)]
-    pub envelope: Option<Upload>,
+    /// The file must verify and be signed by this service or with a known key. `restore` keeps every id and
+    /// every byte of the log. `new` makes a copy: each id and content hash of the file is replaced
+    /// everywhere, including in members' texts, and content gets new keys; positions, times and everything
+    /// else stay. Legal holds and sign-in identities are not copied. A handle that another workspace uses is
+    /// dropped.
+    ///
+    /// The whole workspace becomes visible in one step when the import is complete. Only the bearer of the
+    /// token returned for `admin_handle` has access to it; its secret is returned only once. With an
+    /// `import_id`, an interrupted call may be repeated: it continues, or returns the first result, without
+    /// the secret.
+    ///
+    /// The imported workspace shares the limits of your workspace: rate limits and all other quotas count for
+    /// both together, and also for copies of the copy. Together they may import 10 workspaces in 24 hours
+    /// (`SVC_IMPORT_WORKSPACES_MAX`), including ones erased later; beyond that, the call fails with 429
+    /// `rate-limited` and `retry_after_secs`. Failed imports do not count. These limits do not apply if your
+    /// token carries `operator:global`.
+    ///
+    /// Over HTTP the file is the request body; over MCP it is `envelope`, limited by the size of a request.
+    /// `verify_workspace_export` lists the reasons for which a file is refused. While another call imports
+    /// the workspace, or shortly after that call was interrupted, the call fails with 503 `overloaded`: try
+    /// again.
+    ///
+    /// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
+    /// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file or mode; 409
+    /// `workspace-exists` if the instance already has the workspace, or an object with one of its ids; 400
+    /// `export-invalid` if the file does not verify or has no content; 507 `insufficient-storage` if the
+    /// server has no space for it.
+    #[derive(Debug, Serialize)]
+    pub struct ImportWorkspace {
+        /// Whether to keep the ids of the file or replace them.
+        pub mode: ImportMode,
+        /// An id for this import, with which you can repeat the call. Default: a new id.
+        pub import_id: Option<Text<1, IMPORT_ID_MAX>>,
+        /// The handle of a member to mint a token for, with those capabilities of `svc.human.admin` that your
+        /// token has. Default: no token is minted.
+        ///
+        /// The new token also has your token's quotas.
+        pub admin_handle: Option<AnyHandle>,
+        /// The export file: an object of the type `svc.workspace.export/1`.
+        #[schemars(required)]
+        pub envelope: Option<Upload>,
+    }
+
+    import_workspace(mode: ImportMode) -> ImportResult
 }
 
 impl HasUpload for ImportWorkspace {
@@ -119,6 +129,7 @@ impl HasUpload for ImportWorkspace {
 
 /// The exported workspace, and the end of its log in the file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ImportSource {
     /// Id of the exported workspace.
     pub workspace_id: WorkspaceId,
@@ -134,6 +145,7 @@ without_idempotency_keys! { ImportWorkspace => ImportResult }
 /// The result of an import.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Imported")]
+#[non_exhaustive]
 pub struct ImportResult {
     /// Id of the imported workspace.
     pub workspace_id: WorkspaceId,
@@ -143,7 +155,7 @@ pub struct ImportResult {
     /// that handle.
     pub handle: Option<String>,
     /// Whether the ids of the file were kept or replaced.
-    pub mode: Mode,
+    pub mode: ImportMode,
     /// Whether this call created the workspace; false if an earlier call with the same `import_id` did.
     pub created: bool,
     /// The number of events in the file.
@@ -165,7 +177,7 @@ pub struct ImportResult {
 pub(super) struct VerifiedFile {
     import_id: Option<String>,
     holder: Option<Uuid>,
-    mode: Mode,
+    mode: ImportMode,
     /// The header of the uploaded file.
     source: Header,
     /// The header of the file as it is imported, which differs for a copy.
@@ -193,7 +205,7 @@ fn verify_and_store(
         Ok(report) => report,
         Err(invalid) => return Err(store.take_error().unwrap_or_else(|| invalid.into_error())),
     };
-    if report.header.words == Words::None {
+    if report.header.words == ExportTexts::None {
         let detail = "the file was exported without content, so it cannot be imported";
         return Err(InvalidFile::new(InvalidReason::NotAnExport, detail).into_error());
     }
@@ -208,7 +220,7 @@ pub(super) fn prepare(
     _: Time,
 ) -> Result<VerifiedFile> {
     let (report, WorkspaceCopy { header, records, pruning_event }) = match input.mode {
-        Mode::Restore => {
+        ImportMode::Restore => {
             let mut writer = LineWriter::new(shared.settings.spools.create(file.payer())?);
             let report = verify_and_store(file, shared, &mut writer)?;
             let copy = WorkspaceCopy {
@@ -218,7 +230,7 @@ pub(super) fn prepare(
             };
             (report, copy)
         }
-        Mode::New => {
+        ImportMode::New => {
             let mut collector = RecordCollector::new(shared, file.payer())?;
             let report = verify_and_store(file, shared, &mut collector)?;
             let copy = collector.into_copy(&report.header)?;
@@ -476,8 +488,8 @@ fn make_visible(
     };
     let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &imported)?.lsn;
     let head = match mode {
-        Mode::Restore => header.head.clone(),
-        Mode::New => cx.within(workspace, None, |cx| append_copy_events(cx, verified, &imported))?,
+        ImportMode::Restore => header.head.clone(),
+        ImportMode::New => cx.within(workspace, None, |cx| append_copy_events(cx, verified, &imported))?,
     };
     cx.audit_in(
         WorkspaceId::INSTANCE,

@@ -17,29 +17,28 @@
 //! - `removal`: removes rows in steps, `erase`: erases a workspace, `staging`: removes remaining rows
 //!   periodically
 
-mod form;
+pub(crate) mod form;
 mod invalid;
 mod row;
 mod pieces;
 mod read;
 mod record_writer;
 mod write;
-mod verify;
+pub(crate) mod verify;
 mod incoming_export;
 mod record_lines;
 mod copy;
 mod insert;
 mod removal;
-mod erase;
+pub(crate) mod erase;
 mod staging;
 mod charge;
-mod admin_token;
-mod import;
+pub(crate) mod admin_token;
+pub(crate) mod import;
 
 use std::io::Read as Source;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::capability::Capability::TokenAdmin;
@@ -47,12 +46,13 @@ use crate::error::{Code, Result};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{EventKind, WorkspaceErased, WorkspaceImported};
 use crate::log::signed_note::PublicKey;
-use crate::op::{Effect, Feature, Read, Records, SharedState, TypedOperation, changing, reading};
+use crate::op::{Effect, Feature, Read, Records, SharedState, changing, reading};
+use crate::request::request;
 use crate::spool::{CompleteSpool, FileContent, HasUpload, Upload};
 use crate::time::Time;
 use form::Envelope;
-pub use form::Words;
-pub use import::{ImportResult, ImportWorkspace, Mode};
+pub use form::ExportTexts;
+pub use import::{ImportMode, ImportResult, ImportWorkspace};
 pub use incoming_export::IncomingExport;
 pub(crate) use row::push_column_json;
 pub use verify::ExportReport;
@@ -80,7 +80,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "portability",
             vec![
-                reading(EXPORT_WORKSPACE)
+                reading("export_workspace")
                     .prepare(begin_export)
                     .download::<Envelope>(write_export_page)
                     .title("Export a workspace")
@@ -104,7 +104,7 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[TokenAdmin])
                     .refuses(&[Code::ExportInvalid, Code::InsufficientStorage])
                     .example(|_| json!({"envelope": example()})),
-                changing(IMPORT_WORKSPACE, Effect::Write)
+                changing("import_workspace", Effect::Write)
                     .file(import::prepare)
                     .wants(import::write_needs)
                     .in_steps(import::run_step)
@@ -126,37 +126,32 @@ pub(crate) fn feature() -> Feature {
         )
 }
 
-/// The operation that imports a workspace.
-pub const IMPORT_WORKSPACE: TypedOperation<ImportWorkspace, ImportResult> =
-    TypedOperation::new("import_workspace");
+request! {
+    /// Exports a workspace as a signed file: the rows of its tables, and its whole log.
+    ///
+    /// The file contains everything that members may see, including events in private channels. Each record
+    /// is one line of the file. The content of messages is sealed as it is in the log; `content_key` next to
+    /// a message unseals it while the message is not withdrawn.
+    ///
+    /// The keys of direct messages that you are not in are omitted, so those messages cannot be read in an
+    /// import of the file. Only an export by the administrator of the machine contains their keys. The file
+    /// contains no tokens or other secrets, no hashes of them, and no keys that wrap keys. Over MCP the call
+    /// returns a file of up to 4 MiB; over HTTP there is no limit. Only one export runs per workspace at a
+    /// time; another waits for up to 10 s. Each export writes an audit row `workspace.export`.
+    ///
+    /// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
+    /// does not verify; 507 `insufficient-storage` if the server has no space for the file.
+    #[derive(Debug, Serialize)]
+    pub struct ExportWorkspace {
+        /// The workspace. It must be yours.
+        pub workspace_id: OwnWorkspaceId,
+        /// `all` includes message keys and every other text; `none` omits all content, as evidence that
+        /// cannot be imported. Default: `all`.
+        #[serde(default)]
+        pub words: ExportTexts,
+    }
 
-/// The operation that exports a workspace.
-pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, FileContent> =
-    TypedOperation::new("export_workspace");
-
-/// Exports a workspace as a signed file: the rows of its tables, and its whole log.
-///
-/// The file contains everything that members may see, including events in private channels. Each record is
-/// one line of the file. The content of messages is sealed as it is in the log; `content_key` next to a
-/// message unseals it while the message is not withdrawn.
-///
-/// The keys of direct messages that you are not in are omitted, so those messages cannot be read in an import
-/// of the file. Only an export by the administrator of the machine contains their keys. The file contains no
-/// tokens or other secrets, no hashes of them, and no keys that wrap keys. Over MCP the call returns a file
-/// of up to 4 MiB; over HTTP there is no limit. Only one export runs per workspace at a time; another waits
-/// for up to 10 s. Each export writes an audit row `workspace.export`.
-///
-/// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
-/// does not verify; 507 `insufficient-storage` if the server has no space for the file.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ExportWorkspace {
-    /// The workspace. It must be yours.
-    pub workspace_id: OwnWorkspaceId,
-    /// `all` includes message keys and every other text; `none` omits all content, as evidence that cannot be
-    /// imported. Default: `all`.
-    #[serde(default)]
-    pub words: Words,
+    export_workspace() -> FileContent
 }
 
 fn begin_export(input: &ExportWorkspace, shared: &SharedState, _: Time) -> Result<Exporter> {
@@ -172,27 +167,29 @@ fn write_export_page(
     exporter.write_page(cx, workspace_id)
 }
 
-/// Verifies that an export file is complete, signed with a known key, and contains an intact log.
-///
-/// Over HTTP the file is the request body, up to a size limit of the service; over MCP it is `envelope`,
-/// limited by the size of a request.
-///
-/// If the file is refused, `reason` is one of not-an-export, truncated, order, hash, signature, unknown-key,
-/// credential-field, unknown-field and chain, and `record` is the number of the faulty record, from 1. A
-/// server reads one file at a time.
-///
-/// Over HTTP the file is read while it is received, and refused at the first faulty record; 64 KiB of
-/// consecutive white space is a fault. Known keys are those of this service and those that its operator has
-/// added. Nothing is stored.
-///
-/// Fails with 400 `export-invalid` if the file is incomplete, not signed with a known key, or does not
-/// verify; 507 `insufficient-storage` if the server has no space for it.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct VerifyWorkspaceExport {
-    /// The export file: an object of the type `svc.workspace.export/1`.
-    #[schemars(required)]
-    envelope: Option<Upload>,
+request! {
+    /// Verifies that an export file is complete, signed with a known key, and contains an intact log.
+    ///
+    /// Over HTTP the file is the request body, up to a size limit of the service; over MCP it is `envelope`,
+    /// limited by the size of a request.
+    ///
+    /// If the file is refused, `reason` is one of not-an-export, truncated, order, hash, signature,
+    /// unknown-key, credential-field, unknown-field and chain, and `record` is the number of the faulty
+    /// record, from 1. A server reads one file at a time.
+    ///
+    /// Over HTTP the file is read while it is received, and refused at the first faulty record; 64 KiB of
+    /// consecutive white space is a fault. Known keys are those of this service and those that its operator
+    /// has added. Nothing is stored.
+    ///
+    /// Fails with 400 `export-invalid` if the file is incomplete, not signed with a known key, or does not
+    /// verify; 507 `insufficient-storage` if the server has no space for it.
+    struct VerifyWorkspaceExport {
+        /// The export file: an object of the type `svc.workspace.export/1`.
+        #[schemars(required)]
+        envelope: Option<Upload>,
+    }
+
+    verify_workspace_export() -> ExportReport
 }
 
 impl HasUpload for VerifyWorkspaceExport {

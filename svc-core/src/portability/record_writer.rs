@@ -281,7 +281,7 @@ impl RecordWriter<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::form::Words;
+    use super::super::form::ExportTexts;
     use super::*;
     use crate::error::Code;
     use crate::hash::{format_hash, sha256};
@@ -316,7 +316,7 @@ mod tests {
         let row = BatchRow { cells: &row.cells, bytes: &row.bytes };
         let begin = || (SectionDigest::new(), true);
         let (sent, written) = write_concurrently(workspace(), &mut spool, begin(), |rows| {
-            rows.begin_section(RowForm::new(&records, Words::All))?;
+            rows.begin_section(RowForm::new(&records, ExportTexts::All))?;
             (0..20).try_for_each(|_| rows.add_row(&row, 5, None))?;
             rows.end_section("things")?;
             rows.end_section("none")?;
@@ -360,7 +360,7 @@ mod tests {
         });
         assert_eq!(failed.err().unwrap().code(), Code::NotFound);
         let failed = write_concurrently(workspace(), &mut spool(), begin(), |rows| {
-            rows.begin_section(RowForm::new(&Records::table("things", "n").texts("n"), Words::All))?;
+            rows.begin_section(RowForm::new(&Records::table("things", "n").texts("n"), ExportTexts::All))?;
             // The section begins with a number.
             add_event(rows, "{}")?;
             rows.end_section("things")?;

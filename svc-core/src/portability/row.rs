@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::form::{EVENTS_TABLE, Words};
+use super::form::{EVENTS_TABLE, ExportTexts};
 use super::invalid::{InvalidFile, InvalidReason, reason_for_field};
 use crate::error::Error;
 use crate::hash::{format_hash, parse_hash};
@@ -34,11 +34,11 @@ pub(super) struct RowForm {
     /// The members in canonical order, each with the index and class of its column; `None` for the table's
     /// name.
     members: Vec<(&'static str, Option<(usize, Class)>)>,
-    words: Words,
+    words: ExportTexts,
 }
 
 impl RowForm {
-    pub fn new(records: &Records, words: Words) -> Self {
+    pub fn new(records: &Records, words: ExportTexts) -> Self {
         let columns = records.exported().enumerate();
         let mut members: Vec<_> =
             columns.map(|(place, (name, class))| (name, Some((place, class)))).collect();
@@ -65,7 +65,9 @@ impl RowForm {
             push_name(out, name);
             match column {
                 None => push_json(out, self.table)?,
-                Some((_, Class::Words | Class::Sealed)) if self.words == Words::None => push_json(out, &())?,
+                Some((_, Class::Words | Class::Sealed)) if self.words == ExportTexts::None => {
+                    push_json(out, &())?
+                }
                 Some((place, class)) => {
                     push_column_json(out, row.column(*place)?, *class, (self.table, name))?
                 }

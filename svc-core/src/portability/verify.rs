@@ -26,6 +26,7 @@ use crate::store::Value as StoredValue;
 
 /// The report on a verified export.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ExportReport {
     /// Always true: a file that does not verify is refused.
     pub valid: bool,
@@ -484,7 +485,7 @@ mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
-    use super::super::form::{ExportHead, FORMAT_ID, Words};
+    use super::super::form::{ExportHead, ExportTexts, FORMAT_ID};
     use super::*;
     use crate::json::parse_with_limit;
     use crate::log::event::Subject;
@@ -530,7 +531,7 @@ mod tests {
             words_floor: 0,
             head,
             audit_seq: 0,
-            words: Words::All,
+            words: ExportTexts::All,
         };
         let mut manifest = Manifest::default();
         for (table, records) in [("things", things), (EVENTS_TABLE, events)] {

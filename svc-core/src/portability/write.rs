@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use super::form::{
-    EVENTS_TABLE, ExportHead, FORMAT_ID, Header, Manifest, SectionDigest, Words, signed_text,
+    EVENTS_TABLE, ExportHead, ExportTexts, FORMAT_ID, Header, Manifest, SectionDigest, signed_text,
     signing_key_name,
 };
 use super::record_writer::{RowSender, write_concurrently};
@@ -37,7 +37,7 @@ const PAGE_BYTES: usize = 4 << 20;
 
 /// An export that is being written.
 pub(super) struct Exporter {
-    words: Words,
+    words: ExportTexts,
     signer: NoteSigner,
     /// The incomplete file; `None` before the first page, and after the file is complete.
     spool: Option<Spool>,
@@ -62,7 +62,7 @@ impl Exporter {
     /// Creates an export of which nothing is written yet.
     ///
     /// Fails with 409 `not-enabled` if the service has no signing key.
-    pub fn new(words: Words, settings: &Settings) -> Result<Self> {
+    pub fn new(words: ExportTexts, settings: &Settings) -> Result<Self> {
         let signer = settings.signer.clone().ok_or_else(|| {
             Error::new(
                 Code::NotEnabled,
@@ -176,7 +176,7 @@ impl Exporter {
     ) -> Result<()> {
         rows.begin_section(RowForm::new(records, self.words))?;
         let columns = records.exported().count();
-        let has_keys = records.table == MESSAGES_TABLE && self.words == Words::All;
+        let has_keys = records.table == MESSAGES_TABLE && self.words == ExportTexts::All;
         let keys = has_keys.then(|| MessageKeyReader::new(cx, records, header)).transpose()?;
         let scan = if has_keys { records.scan_with(&[WRAPPED_KEY_COLUMN]) } else { records.scan() };
         let mut outcome = Ok(());
@@ -243,7 +243,7 @@ impl Exporter {
     }
 }
 
-fn create_header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<Header> {
+fn create_header(cx: &Read<'_>, workspace: WorkspaceId, words: ExportTexts) -> Result<Header> {
     struct Row {
         head: ExportHead,
         floors: [i64; 3],

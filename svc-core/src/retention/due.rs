@@ -5,7 +5,7 @@
 
 use crate::Result;
 use crate::bisect::last_position_where;
-use crate::config::Kept;
+use crate::config::RetentionLimits;
 use crate::conversation::messages::{self, DueMessages};
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
@@ -41,7 +41,7 @@ impl DueEvents {
 pub(super) fn find_due_events(
     cx: &Read<'_>,
     workspace: WorkspaceId,
-    kept: &Kept,
+    kept: &RetentionLimits,
 ) -> Result<Option<DueEvents>> {
     let Some(before) = retention_cutoff(cx, kept.events_days) else { return Ok(None) };
     let range = LogRange::of(cx, workspace)?;
@@ -64,7 +64,7 @@ const SELECT_OTHER_EVENT: &str =
 pub(super) fn find_due_messages(
     cx: &Read<'_>,
     workspace: WorkspaceId,
-    kept: &Kept,
+    kept: &RetentionLimits,
 ) -> Result<Option<DueMessages>> {
     retention_cutoff(cx, kept.messages_days).map_or(Ok(None), |before| messages::due(cx, workspace, before))
 }

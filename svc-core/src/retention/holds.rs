@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -25,6 +25,7 @@ use crate::op::{
     StepOutcome, Write, destructive, purged, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::{columns, new_row};
 use crate::text::Prose;
 use crate::time::Time;
@@ -40,20 +41,21 @@ const REASON_MAX: usize = 500;
 
 /// A legal hold.
 #[derive(Debug, Serialize, JsonSchema)]
-struct LegalHold {
+#[non_exhaustive]
+pub struct LegalHold {
     /// The hold's id.
-    id: HoldId,
+    pub id: HoldId,
     /// The reason for which the hold was placed.
-    reason: String,
+    pub reason: String,
     /// The member who placed the hold; null for an administrator of the machine.
-    placed_by: Option<MemberId>,
+    pub placed_by: Option<MemberId>,
     /// When the hold was placed.
-    placed_at: Time,
+    pub placed_at: Time,
     /// The member who released the hold; null while the hold is in force, or for an administrator of the
     /// machine.
-    released_by: Option<MemberId>,
+    pub released_by: Option<MemberId>,
     /// When the hold was released; null while the hold is in force.
-    released_at: Option<Time>,
+    pub released_at: Option<Time>,
     #[serde(skip)]
     lsn: i64,
 }
@@ -176,17 +178,20 @@ pub(crate) fn feature() -> Feature {
         })
 }
 
-/// Places a legal hold on the workspace and returns it.
-///
-/// While the hold is in force, no message can be withdrawn or purged, nothing is pruned, the workspace can be
-/// neither purged nor erased, and replaced texts are kept. A workspace may have several holds.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PlaceLegalHold {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// The reason, which helps to decide later whether to release the hold. The log does not contain it.
-    reason: Prose<1, REASON_MAX>,
+request! {
+    /// Places a legal hold on the workspace and returns it.
+    ///
+    /// While the hold is in force, no message can be withdrawn or purged, nothing is pruned, the workspace
+    /// can be neither purged nor erased, and replaced texts are kept. A workspace may have several holds.
+    #[derive(Serialize)]
+    struct PlaceLegalHold {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// The reason, which helps to decide later whether to release the hold. The log does not contain it.
+        reason: Prose<1, REASON_MAX>,
+    }
+
+    place_legal_hold(reason: Prose<1, REASON_MAX>) -> LegalHold
 }
 
 fn place_legal_hold(cx: &mut Write<'_>, input: &PlaceLegalHold) -> Result<LegalHold> {
@@ -203,14 +208,16 @@ fn place_legal_hold(cx: &mut Write<'_>, input: &PlaceLegalHold) -> Result<LegalH
     Ok(LegalHold { id, reason: reason.to_owned(), placed_by, placed_at, released_by, released_at, lsn })
 }
 
-/// Returns the legal holds of the workspace, oldest first, including released ones.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListLegalHolds {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the legal holds of the workspace, oldest first, including released ones.
+    struct ListLegalHolds {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_legal_holds() -> Page<LegalHold>
 }
 
 fn list_legal_holds(cx: &Read<'_>, input: &ListLegalHolds) -> Result<Page<LegalHold>> {
@@ -227,14 +234,17 @@ const SELECT_PAGE: &str = concat!(
     " from legal_holds h where h.workspace_id = $1 and h.lsn > $2 order by h.lsn limit $3"
 );
 
-/// Releases a legal hold and returns it. Releasing a hold again changes nothing.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ReleaseLegalHold {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Id of the hold to release.
-    hold_id: HoldId,
+request! {
+    /// Releases a legal hold and returns it. Releasing a hold again changes nothing.
+    #[derive(Serialize)]
+    struct ReleaseLegalHold {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Id of the hold to release.
+        hold_id: HoldId,
+    }
+
+    release_legal_hold(hold_id: HoldId) -> LegalHold
 }
 
 fn release_legal_hold(cx: &mut Write<'_>, input: &ReleaseLegalHold) -> Result<LegalHold> {

@@ -18,11 +18,11 @@ mod prune;
 mod rounds;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
-use crate::config::Kept;
+use crate::config::RetentionLimits;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces::OwnWorkspaceId;
@@ -31,6 +31,7 @@ use crate::log::event::{Event, EventKind, Subject};
 use crate::log::floor::EventsPruned;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::Count;
 
@@ -75,7 +76,7 @@ pub(crate) fn feature() -> Feature {
 #[derive(Debug, Serialize, JsonSchema)]
 struct RetentionPolicySet {
     #[serde(flatten)]
-    kept: Kept,
+    kept: RetentionLimits,
 }
 
 impl Event for RetentionPolicySet {
@@ -90,57 +91,63 @@ impl Event for RetentionPolicySet {
 
 /// The retention policy of a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
-struct RetentionPolicy {
+#[non_exhaustive]
+pub struct RetentionPolicy {
     /// The values that the workspace has set; null where the instance's value applies.
-    workspace: Kept,
+    pub workspace: RetentionLimits,
     /// The maximum retention of the instance.
-    instance: Kept,
+    pub instance: RetentionLimits,
     /// The values in force: those of the workspace where set, otherwise those of the instance.
-    effective: Kept,
+    pub effective: RetentionLimits,
     /// The amount of data that the next round of pruning will remove, unless a legal hold prevents it.
-    pending: PendingRemoval,
+    pub pending: PendingRemoval,
 }
 
 /// The amount of data that the next round of pruning will remove.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Pending")]
-struct PendingRemoval {
+#[non_exhaustive]
+pub struct PendingRemoval {
     /// Number of events that will be removed.
-    events: i64,
+    pub events: i64,
     /// Number of messages that will be removed, counted up to 100,000.
-    messages: i64,
+    pub messages: i64,
 }
 
 type RetentionDays = Count<1, RETENTION_DAYS_MAX>;
 
-/// Sets how long the workspace keeps data, and returns the values in force.
-///
-/// The instance's value applies where yours is null or absent, so an input without values clears the policy.
-/// The next round of pruning permanently removes older data: messages with everything attached to them, and
-/// events up to a floor, from which the log can still be verified. Nothing is removed while the workspace is
-/// under a legal hold.
-///
-/// A value that exceeds the value of the instance is invalid. Setting the same values again changes nothing.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetRetentionPolicy {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Days for which messages are kept.
-    messages_days: Option<RetentionDays>,
-    /// Days for which events are kept.
-    events_days: Option<RetentionDays>,
-    /// Days for which delivery records are kept.
-    deliveries_days: Option<RetentionDays>,
-    /// Days for which media are kept.
-    media_days: Option<RetentionDays>,
-    /// Maximum total bytes of media that are kept.
-    media_quota_bytes: Option<Count<1, RETENTION_QUOTA_MAX>>,
+request! {
+    /// Sets how long the workspace keeps data, and returns the values in force.
+    ///
+    /// The instance's value applies where yours is null or absent, so an input without values clears the
+    /// policy. The next round of pruning permanently removes older data: messages with everything attached to
+    /// them, and events up to a floor, from which the log can still be verified. Nothing is removed while the
+    /// workspace is under a legal hold.
+    ///
+    /// A value that exceeds the value of the instance is invalid. Setting the same values again changes
+    /// nothing.
+    #[derive(Serialize)]
+    struct SetRetentionPolicy {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Days for which messages are kept.
+        messages_days: Option<RetentionDays>,
+        /// Days for which events are kept.
+        events_days: Option<RetentionDays>,
+        /// Days for which delivery records are kept.
+        deliveries_days: Option<RetentionDays>,
+        /// Days for which media are kept.
+        media_days: Option<RetentionDays>,
+        /// Maximum total bytes of media that are kept.
+        media_quota_bytes: Option<Count<1, RETENTION_QUOTA_MAX>>,
+    }
+
+    set_retention_policy() -> RetentionPolicy
 }
 
 impl SetRetentionPolicy {
-    fn retention(&self) -> Kept {
-        Kept {
+    fn retention(&self) -> RetentionLimits {
+        RetentionLimits {
             messages_days: self.messages_days.map(Count::get),
             events_days: self.events_days.map(Count::get),
             deliveries_days: self.deliveries_days.map(Count::get),
@@ -156,7 +163,8 @@ fn set_retention_policy(cx: &mut Write<'_>, input: &SetRetentionPolicy) -> Resul
     check_instance_limits(&wanted, &cx.settings().kept)?;
     if wanted != load_workspace_retention(cx, workspace_id)? {
         let lsn = cx.emit(Subject::WORKSPACE, &RetentionPolicySet { kept: wanted })?.lsn;
-        let Kept { messages_days, events_days, deliveries_days, media_days, media_quota_bytes } = wanted;
+        let RetentionLimits { messages_days, events_days, deliveries_days, media_days, media_quota_bytes } =
+            wanted;
         let workspace = workspace_id;
         let at = cx.now();
         let values = [messages_days, events_days, deliveries_days, media_days, media_quota_bytes];
@@ -190,7 +198,7 @@ impl Answer<SetRetentionPolicy> for RetentionPolicy {
 }
 
 /// Fails with 400 if a wanted value exceeds the value of the instance.
-fn check_instance_limits(wanted: &Kept, instance: &Kept) -> Result<()> {
+fn check_instance_limits(wanted: &RetentionLimits, instance: &RetentionLimits) -> Result<()> {
     for ((name, wanted), (_, most)) in wanted.named().into_iter().zip(instance.named()) {
         if let (Some(wanted), Some(most)) = (wanted, most)
             && wanted > most
@@ -201,12 +209,15 @@ fn check_instance_limits(wanted: &Kept, instance: &Kept) -> Result<()> {
     Ok(())
 }
 
-/// Returns how long a workspace keeps data, the instance's maximum, and how much data will be removed next.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetRetentionPolicy {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
+request! {
+    /// Returns how long a workspace keeps data, the instance's maximum, and how much data will be removed
+    /// next.
+    struct GetRetentionPolicy {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+    }
+
+    get_retention_policy() -> RetentionPolicy
 }
 
 fn get_retention_policy(cx: &Read<'_>, input: &GetRetentionPolicy) -> Result<RetentionPolicy> {
@@ -215,7 +226,7 @@ fn get_retention_policy(cx: &Read<'_>, input: &GetRetentionPolicy) -> Result<Ret
 }
 
 /// Returns the retention policy of a workspace whose own values are `own`.
-fn load_policy(cx: &Read<'_>, own: Kept, workspace: WorkspaceId) -> Result<RetentionPolicy> {
+fn load_policy(cx: &Read<'_>, own: RetentionLimits, workspace: WorkspaceId) -> Result<RetentionPolicy> {
     let instance = cx.settings().kept;
     let effective = own.or(instance);
     let events = due::find_due_events(cx, workspace, &effective)?.map_or(0, |due| due.count());
@@ -224,12 +235,14 @@ fn load_policy(cx: &Read<'_>, own: Kept, workspace: WorkspaceId) -> Result<Reten
 }
 
 columns! {
-    kept_columns: Kept as r { messages_days, events_days, deliveries_days, media_days, media_quota_bytes }
+    kept_columns: RetentionLimits as r {
+        messages_days, events_days, deliveries_days, media_days, media_quota_bytes
+    }
 }
 
 /// Returns the retention values that a workspace has set.
-fn load_workspace_retention(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Kept> {
-    Ok(cx.one(SELECT_POLICY, &[&workspace])?.unwrap_or(Kept::FOREVER))
+fn load_workspace_retention(cx: &Read<'_>, workspace: WorkspaceId) -> Result<RetentionLimits> {
+    Ok(cx.one(SELECT_POLICY, &[&workspace])?.unwrap_or(RetentionLimits::FOREVER))
 }
 
 const SELECT_POLICY: &str =

@@ -26,6 +26,7 @@ use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{
     Answer, Chore, ChoreProcesses, ChoreRound, Effect, Feature, Read, Records, StepOutcome, Write, changing,
 };
+use crate::request::request;
 use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
@@ -85,38 +86,42 @@ impl Event for WorkspacePurged {
     }
 }
 
-/// Destroys the content of your workspace: all messages and their edits, all results, the checkpoints of
-/// claims, the terms of the glossary, and the texts of memory blocks and of channels' boots.
-///
-/// The record stays: members, channels, threads and their titles, claims, reviews, and the log, which still
-/// verifies. A result keeps its hash but reads as null; a memory block keeps its label but is empty. Messages
-/// can no longer be read after the first step; the other content is destroyed in further steps. The call
-/// returns after the last step; if it is interrupted, the service continues the purge. Content written after
-/// the call began is kept. A call while a purge is in progress joins that purge.
-///
-/// Fails with 409 `legal-hold` if the workspace is under a legal hold; a purge that has begun continues when
-/// the hold has ended.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PurgeWorkspace {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// The current name of the workspace, as a confirmation.
-    confirm: Text<1, NAME_MAX>,
+request! {
+    /// Destroys the content of your workspace: all messages and their edits, all results, the checkpoints of
+    /// claims, the terms of the glossary, and the texts of memory blocks and of channels' boots.
+    ///
+    /// The record stays: members, channels, threads and their titles, claims, reviews, and the log, which
+    /// still verifies. A result keeps its hash but reads as null; a memory block keeps its label but is
+    /// empty. Messages can no longer be read after the first step; the other content is destroyed in further
+    /// steps. The call returns after the last step; if it is interrupted, the service continues the purge.
+    /// Content written after the call began is kept. A call while a purge is in progress joins that purge.
+    ///
+    /// Fails with 409 `legal-hold` if the workspace is under a legal hold; a purge that has begun continues
+    /// when the hold has ended.
+    #[derive(Serialize)]
+    struct PurgeWorkspace {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// The current name of the workspace, as a confirmation.
+        confirm: Text<1, NAME_MAX>,
+    }
+
+    purge_workspace(confirm: Text<1, NAME_MAX>) -> PurgeResult
 }
 
 /// The result of a purge.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "WordsPurged")]
-struct PurgeResult {
+#[non_exhaustive]
+pub struct PurgeResult {
     /// Id of the purged workspace.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// The position in the log up to which content was purged.
-    up_to_lsn: i64,
+    pub up_to_lsn: i64,
     /// When the last step of the purge ran.
-    purged_at: Time,
+    pub purged_at: Time,
     /// The number of rows whose content was destroyed, by table.
-    removed: BTreeMap<String, i64>,
+    pub removed: BTreeMap<String, i64>,
 }
 
 /// A purge of a workspace, in progress or completed.

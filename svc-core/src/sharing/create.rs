@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::artifacts;
@@ -19,6 +19,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write, secret_hash, secret_shown_once_error};
+use crate::request::{dereferences, request};
 use crate::schema::default_is;
 use crate::store::new_row;
 use crate::text::{Count, Items};
@@ -27,46 +28,52 @@ use crate::time::Time;
 /// Prefix of the secrets of share tickets, which distinguishes them from API tokens.
 const SECRET_PREFIX: &str = "svc_share_";
 
-/// Issues a share ticket, with which outsiders can read one channel, and returns the ticket.
-///
-/// The ticket's `secret` is shown only once. Readers send it as `Authorization: ShareTicket <secret>` to the
-/// routes under `/share`; no other route accepts it. They can read the channel's live threads, with their
-/// messages and results, and the listed artifacts.
-///
-/// You own the ticket: it ends when you are deactivated. A ticket issued by an app also ends with the app's
-/// installation. The ticket shows nothing while you cannot see the channel. It expires after at most 48
-/// hours.
-///
-/// Fails with 409 `wrong-state` if the channel is a direct message.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("allOf" = [
-    {"oneOf": [{"required": ["expires_at"]}, {"required": ["expires_in_secs"]}]},
-]))]
-pub(super) struct CreateShareTicket {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// The channel to share.
-    channel_id: ChannelId,
-    /// Time at which the ticket expires. Either this or `expires_in_secs` is required.
-    expires_at: Option<Time>,
-    /// Seconds until the ticket expires.
-    expires_in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
-    /// The artifacts to share, each as the SHA-256 of its bytes.
-    #[schemars(transform = default_is("none"))]
-    #[serde(default)]
-    artifact_shas: Items<ArtifactSha, SHARE_ARTIFACTS_MAX>,
+request! {
+    /// Issues a share ticket, with which outsiders can read one channel, and returns the ticket.
+    ///
+    /// The ticket's `secret` is shown only once. Readers send it as `Authorization: ShareTicket <secret>` to
+    /// the routes under `/share`; no other route accepts it. They can read the channel's live threads, with
+    /// their messages and results, and the listed artifacts.
+    ///
+    /// You own the ticket: it ends when you are deactivated. A ticket issued by an app also ends with the
+    /// app's installation. The ticket shows nothing while you cannot see the channel. It expires after at
+    /// most 48 hours.
+    ///
+    /// Fails with 409 `wrong-state` if the channel is a direct message.
+    #[derive(Serialize)]
+    #[schemars(extend("allOf" = [
+        {"oneOf": [{"required": ["expires_at"]}, {"required": ["expires_in_secs"]}]},
+    ]))]
+    pub(super) struct CreateShareTicket {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// The channel to share.
+        channel_id: ChannelId,
+        /// Time at which the ticket expires. Either this or `expires_in_secs` is required.
+        expires_at: Option<Time>,
+        /// Seconds until the ticket expires.
+        expires_in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
+        /// The artifacts to share, each as the SHA-256 of its bytes.
+        #[schemars(transform = default_is("none"))]
+        #[serde(default)]
+        artifact_shas: Items<ArtifactSha, SHARE_ARTIFACTS_MAX>,
+    }
+
+    create_share_ticket(channel_id: ChannelId) -> NewShareTicket
 }
 
 /// A new share ticket, with its secret.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct NewShareTicket {
+#[non_exhaustive]
+pub struct NewShareTicket {
     #[serde(flatten)]
-    ticket: ShareTicket,
+    pub ticket: ShareTicket,
     /// The secret to send as `Authorization: ShareTicket <secret>`. The secret is returned only once and
     /// never stored.
-    secret: String,
+    pub secret: String,
 }
+
+dereferences! { NewShareTicket => ticket: ShareTicket }
 
 pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket) -> Result<NewShareTicket> {
     let workspace_id = input.workspace_id.of(cx)?;

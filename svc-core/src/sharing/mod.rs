@@ -8,12 +8,12 @@
 //! service does not store artifacts yet, so a ticket cannot list any.
 
 mod artifacts;
-mod create;
-mod revoke;
+pub(crate) mod create;
+pub(crate) mod revoke;
 mod ticket_reads;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::Result;
@@ -29,31 +29,33 @@ use crate::log::event::{CachedEntryKind, Event, EventKind};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Feature, Fixture, Frame, Operation, Read, Records, Sample, destructive, read, write};
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::time::Time;
 
 /// A share ticket, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
-struct ShareTicket {
+#[non_exhaustive]
+pub struct ShareTicket {
     /// Id of the ticket. The id is not a credential; only the secret is.
-    id: ShareTicketId,
+    pub id: ShareTicketId,
     /// Id of the channel's workspace.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Id of the shared channel.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// SHA-256 sums of the shared artifacts, in ascending order.
-    artifact_shas: Vec<ArtifactSha>,
+    pub artifact_shas: Vec<ArtifactSha>,
     /// Id of the member who owns the ticket. The ticket ends when the owner is deactivated.
-    owner_id: MemberId,
+    pub owner_id: MemberId,
     /// Id of the member who issued the ticket. It differs from `owner_id` only if a delegate issued the
     /// ticket.
-    creator: MemberId,
+    pub creator: MemberId,
     /// Time at which the ticket was issued.
-    created_at: Time,
+    pub created_at: Time,
     /// Time at which the ticket expires.
-    expires_at: Time,
+    pub expires_at: Time,
     /// Time at which the ticket was revoked; null if the ticket was not revoked.
-    revoked_at: Option<Time>,
+    pub revoked_at: Option<Time>,
     #[serde(skip)]
     lsn: i64,
 }
@@ -207,19 +209,21 @@ fn ticket_operations() -> Vec<Operation> {
     rows.into_iter().map(|row| row.framed(Frame::Share).needs(&[Right::Ticket])).collect()
 }
 
-/// Returns the share tickets of a workspace, in the order in which they were issued.
-///
-/// Expired and revoked tickets are included; tickets for channels that you cannot see are omitted.
-///
-/// One page covers up to 2000 tickets, so it may be short or empty although more tickets follow: continue
-/// while `next_cursor` is not null. Secrets are never returned.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListShareTickets {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the share tickets of a workspace, in the order in which they were issued.
+    ///
+    /// Expired and revoked tickets are included; tickets for channels that you cannot see are omitted.
+    ///
+    /// One page covers up to 2000 tickets, so it may be short or empty although more tickets follow: continue
+    /// while `next_cursor` is not null. Secrets are never returned.
+    struct ListShareTickets {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_share_tickets() -> Page<ShareTicket>
 }
 
 const LIST_TICKETS: &str = concat!(

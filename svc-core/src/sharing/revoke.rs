@@ -9,27 +9,32 @@ use crate::id::{ChannelId, MemberId, ShareTicketId};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{RecordedEvent, Subject};
 use crate::op::{Answer, Read, Write};
+use crate::request::request;
 use crate::time::Time;
 
-/// Revokes a share ticket, which stops working immediately. Revoking a ticket again changes nothing.
-///
-/// The ticket is not found if you cannot see its channel.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RevokeShareTicket {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// The ticket to revoke.
-    ticket_id: ShareTicketId,
+request! {
+    /// Revokes a share ticket, which stops working immediately. Revoking a ticket again changes nothing.
+    ///
+    /// The ticket is not found if you cannot see its channel.
+    #[derive(Serialize)]
+    pub(super) struct RevokeShareTicket {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// The ticket to revoke.
+        ticket_id: ShareTicketId,
+    }
+
+    revoke_share_ticket(ticket_id: ShareTicketId) -> TicketRevocation
 }
 
 /// The revocation of a share ticket.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct TicketRevocation {
+#[non_exhaustive]
+pub struct TicketRevocation {
     /// Id of the revoked ticket.
-    id: ShareTicketId,
+    pub id: ShareTicketId,
     /// Time at which the ticket was revoked.
-    revoked_at: Time,
+    pub revoked_at: Time,
 }
 
 const REVOKE_TICKET: &str = "update share_tickets set revoked_at = $2 where id = $1";

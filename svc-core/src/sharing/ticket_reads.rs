@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+without_requests! { GetShareManifest, ListSharedThreads, ListSharedMessages, GetSharedArtifact }
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -22,7 +24,7 @@ use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, MemberId, MessageId, ShareTicketId, ThreadId};
 use crate::identity::members::{MemberKind, load_member};
 use crate::limits::SHARE_PAGE_MAX;
-use crate::op::{CredentialKind, Read};
+use crate::op::{CredentialKind, Read, without_requests};
 use crate::page::{Cursor, Limit, Page};
 use crate::store::columns;
 use crate::text::Count;

@@ -11,7 +11,7 @@ use std::fmt;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -182,6 +182,38 @@ pub struct FileContent {
 }
 
 impl FileContent {
+    /// Reads a file, to be passed in a request.
+    ///
+    /// The content is copied to a temporary file, so later changes of the file have no effect.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let unreadable = |error: io::Error| {
+            Error::malformed(format!("the file {} cannot be read", path.display())).caused_by(error)
+        };
+        let mut file = File::open(path).map_err(unreadable)?;
+        let mut spool = SpoolFolder::new(default_spool_folder(), SpoolLimits::default()).create(None)?;
+        let mut part = vec![0; BUFFER_BYTES];
+        loop {
+            match file.read(&mut part).map_err(unreadable)? {
+                0 => break,
+                read => spool.write(part.get(..read).unwrap_or_default())?,
+            }
+        }
+        Ok(spool.finish()?.into())
+    }
+
+    /// Writes the file to `path`, and replaces the file that is there.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let unwritable = |error: io::Error| match is_disk_full(&error) {
+            true => insufficient_storage_error("the disk is full"),
+            false => Error::internal(format!("the file {}: {error}", path.display())),
+        };
+        let mut file = File::create(path).map_err(unwritable)?;
+        io::copy(&mut self.spooled.reader(0), &mut file).map_err(unwritable)?;
+        file.sync_all().map_err(unwritable)
+    }
+
     /// Reads the whole file into memory. Fails if the file is larger than `CONTENT_IN_MEMORY_MAX` bytes.
     pub fn read(&self) -> Result<Vec<u8>> {
         if self.spooled.len() > CONTENT_IN_MEMORY_MAX {
@@ -193,6 +225,12 @@ impl FileContent {
             return Err(Error::new(Code::BodyTooLarge, detail));
         }
         self.spooled.read_at(0, usize::MAX)
+    }
+}
+
+impl From<CompleteSpool> for FileContent {
+    fn from(spooled: CompleteSpool) -> Self {
+        Self { spooled, media_type: "application/octet-stream", file_name: String::new() }
     }
 }
 

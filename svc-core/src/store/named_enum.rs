@@ -5,10 +5,12 @@
 /// `named_enum! { /// How urgent it is. pub(crate) enum Severity { Minor = "minor", Major = "major" } }`.
 macro_rules! named_enum {
     ($(#[$meta:meta])* $scope:vis enum $name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         #[derive(schemars::JsonSchema)]
+        $(#[$meta])*
         $scope enum $name { $(#[serde(rename = $word)] $variant),+ }
+
+        $crate::argument::arguments! { $name }
 
         impl $name {
             /// Every variant, in declaration order.

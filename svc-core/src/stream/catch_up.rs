@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -23,6 +23,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::stored_event::{StoredEvent, event_columns};
 use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::{dereferences, paged_outputs, request};
 use crate::text::Count;
 
 /// Format identifier of a catch-up page, in its `type` member.
@@ -42,51 +43,59 @@ pub(super) fn operation() -> Operation {
         .example(|w| json!({"workspace_id": w.id("workspace"), "after_lsn": 1, "limit": 10}))
 }
 
-/// Returns the events of the whole log, oldest first, as a hash chain that you can verify.
-///
-/// The chain is complete: it includes events in private channels that you are not in.
-///
-/// Each event's `content_hash` is the SHA-256 of its payload's canonical JSON (RFC 8785), and its `prev_hash`
-/// is the `content_hash` of the previous event. The content of messages is sealed; `content_key` unseals it
-/// while the message is not withdrawn, except in direct messages that you are not in. Continue with `cursor`,
-/// or later with the `after_lsn` of the result: you have caught up when it equals `room_lsn`.
-///
-/// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
-/// pruned or an older log was restored.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CatchUpEvents {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Only events after this position. Default: the whole log. Ignored if `cursor` is given.
-    after_lsn: Option<Count<0, { i64::MAX }>>,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the events of the whole log, oldest first, as a hash chain that you can verify.
+    ///
+    /// The chain is complete: it includes events in private channels that you are not in.
+    ///
+    /// Each event's `content_hash` is the SHA-256 of its payload's canonical JSON (RFC 8785), and its
+    /// `prev_hash` is the `content_hash` of the previous event. The content of messages is sealed;
+    /// `content_key` unseals it while the message is not withdrawn, except in direct messages that you are
+    /// not in. Continue with `cursor`, or later with the `after_lsn` of the result: you have caught up when
+    /// it equals `room_lsn`.
+    ///
+    /// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
+    /// pruned or an older log was restored.
+    struct CatchUpEvents {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Only events after this position. Default: the whole log. Ignored if `cursor` is given.
+        after_lsn: Option<Count<0, { i64::MAX }>>,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    catch_up_events() -> LogPart
 }
 
 /// A contiguous range of a log, with the keys that unseal message content.
 #[derive(Serialize, JsonSchema)]
-struct LogPart {
+#[non_exhaustive]
+pub struct LogPart {
     /// Format identifier: `svc.event-log.catch-up/1`.
     #[serde(rename = "type")]
-    type_name: &'static str,
+    pub type_name: &'static str,
     /// Id of the workspace whose events this page contains.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     #[serde(flatten)]
-    events: Page<ChainedEvent>,
+    pub events: Page<ChainedEvent>,
     /// The position of the last event on this page, or the requested position if the page is empty.
-    after_lsn: i64,
+    pub after_lsn: i64,
     /// The position of the oldest event that remains in the log.
-    floor: i64,
+    pub floor: i64,
     /// The position of the newest event in the log; 0 if the log is empty.
-    room_lsn: i64,
+    pub room_lsn: i64,
 }
+
+dereferences! { LogPart => events: Page<ChainedEvent> }
+paged_outputs! { LogPart => events: ChainedEvent }
 
 /// An event of a log, with the key that unseals its message content.
 #[derive(Serialize, JsonSchema)]
-struct ChainedEvent {
+#[non_exhaustive]
+pub struct ChainedEvent {
     #[serde(flatten)]
-    event: StoredEvent,
+    pub event: StoredEvent,
     /// The key of the message whose content is sealed in the payload: 32 bytes as base64.
     ///
     /// Present only in events of the kinds MessagePosted and MessageEdited, while the message is not
@@ -94,8 +103,10 @@ struct ChainedEvent {
     /// bytes and the AES-256-GCM ciphertext of the content as JSON. The associated data are `svc.sealed/1`,
     /// the 16 bytes of the message's id, `edit` (0 if absent) as 8 bytes in big-endian order, and `words`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    content_key: Option<String>,
+    pub content_key: Option<String>,
 }
+
+dereferences! { ChainedEvent => event: StoredEvent }
 
 fn catch_up_events(cx: &Read<'_>, input: &CatchUpEvents) -> Result<LogPart> {
     let workspace_id = input.workspace_id.of(cx)?;

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -28,6 +28,7 @@ use crate::op::{
     Chore, ChoreProcesses, ChoreRound, Feature, Read, Records, SharedState, StepOutcome, Write, reading,
 };
 use crate::page::Page;
+use crate::request::{dereferences, paged_outputs, request};
 use crate::stream::events::can_see_thread;
 use crate::sync::lock;
 use crate::time::Time;
@@ -71,45 +72,52 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 /// after the lease expires.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Returns the number of events of each kind in the log, most frequent first.
-///
-/// Events in private channels that you are not in, and pruned events, are not counted.
-///
-/// The call itself counts up to 20,000 events that the service has not counted yet. If there are more, as in
-/// a long thread or after many events within seconds, `head_lsn` is the position of the last counted event,
-/// and later events are missing. Only one such read runs per workspace at a time.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetKindCensus {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Only events in this channel.
-    channel_id: Option<ChannelId>,
-    /// Only events in this thread.
-    thread_id: Option<ThreadId>,
+request! {
+    /// Returns the number of events of each kind in the log, most frequent first.
+    ///
+    /// Events in private channels that you are not in, and pruned events, are not counted.
+    ///
+    /// The call itself counts up to 20,000 events that the service has not counted yet. If there are more, as
+    /// in a long thread or after many events within seconds, `head_lsn` is the position of the last counted
+    /// event, and later events are missing. Only one such read runs per workspace at a time.
+    struct GetKindCensus {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Only events in this channel.
+        channel_id: Option<ChannelId>,
+        /// Only events in this thread.
+        thread_id: Option<ThreadId>,
+    }
+
+    get_kind_census() -> KindCensus
 }
 
 /// The number of events of each kind in a log.
 #[derive(Serialize, JsonSchema)]
-struct KindCensus {
+#[non_exhaustive]
+pub struct KindCensus {
     /// The kinds, sorted by count, highest first.
     #[serde(flatten)]
-    kinds: Page<KindCount>,
+    pub kinds: Page<KindCount>,
     /// The total number of events counted.
-    total: i64,
+    pub total: i64,
     /// The position of the oldest event that remains in the log.
-    floor: i64,
+    pub floor: i64,
     /// The position of the last event that was counted.
-    head_lsn: i64,
+    pub head_lsn: i64,
 }
+
+dereferences! { KindCensus => kinds: Page<KindCount> }
+paged_outputs! { KindCensus => kinds: KindCount }
 
 /// The number of events of one kind in a log.
 #[derive(Serialize, JsonSchema)]
-struct KindCount {
+#[non_exhaustive]
+pub struct KindCount {
     /// Name of the kind, such as `ThreadCreated`.
-    kind: String,
+    pub kind: String,
     /// The number of events of this kind.
-    count: i64,
+    pub count: i64,
 }
 
 /// The counts of a census that is in progress.

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::capability::Capability::{EventSubscribe, WorkspaceRead};
@@ -24,11 +24,9 @@ use crate::log::stored_event::{StoredEvent, event_columns};
 use crate::log::verify::{
     Break, ChainHead, ChainReport, ExpectedFound, ExpectedHead, LogVerification, Source,
 };
-use crate::op::{
-    Feature, LongPoll, Poll, Read, Records, SharedState, TypedOperation, WaitOutput, WaitSecs, read, reading,
-    wait,
-};
+use crate::op::{Feature, LongPoll, Poll, Read, Records, SharedState, WaitSecs, read, reading, wait};
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
+use crate::request::{dereferences, paged_outputs, request};
 use crate::store::{ToParam, Visitor};
 use crate::stream::{catch_up, tombstones};
 use crate::text::{Count, Text};
@@ -76,7 +74,7 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[WorkspaceRead])
                     .refuses(&[Code::EventLogBroken])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
-                wait(WAIT_FOR_EVENT, wait_for_event)
+                wait("wait_for_event", wait_for_event)
                     .title("Wait for an event")
                     .when(
                         "Wait for new events and return them as `list_events` does. Use `wait_for_ready` to \
@@ -115,40 +113,43 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Returns the events of a workspace's log, oldest first.
-///
-/// Start with `after_id`, and continue with the `after_id` of the result. Events in private channels that you
-/// are not in, and events that do not match the filters, are omitted.
-///
-/// One page covers up to 2000 events and ends at 1 MiB, so it may be short or empty although there is more:
-/// you have caught up when `next_cursor` is null.
-///
-/// The payload of a message's event contains the content as it was hashed: sealed. `message` next to it
-/// contains the plaintext, which is blank if the message was withdrawn.
-///
-/// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
-/// pruned or an older log was restored.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListEvents {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Only events after this id. Default: the whole log. Ignored if `cursor` is given.
-    after_id: Option<Count<0, { i64::MAX }>>,
-    cursor: Option<Cursor>,
-    /// Only events in this channel.
-    channel_id: Option<ChannelId>,
-    /// Only events in this thread.
-    thread_id: Option<ThreadId>,
-    /// Only events about this member.
-    member_id: Option<MemberId>,
-    /// Only events of this kind, such as `ThreadCreated`.
-    kind: Option<KindName>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the events of a workspace's log, oldest first.
+    ///
+    /// Start with `after_id`, and continue with the `after_id` of the result. Events in private channels that
+    /// you are not in, and events that do not match the filters, are omitted.
+    ///
+    /// One page covers up to 2000 events and ends at 1 MiB, so it may be short or empty although there is
+    /// more: you have caught up when `next_cursor` is null.
+    ///
+    /// The payload of a message's event contains the content as it was hashed: sealed. `message` next to it
+    /// contains the plaintext, which is blank if the message was withdrawn.
+    ///
+    /// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
+    /// pruned or an older log was restored.
+    struct ListEvents {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Only events after this id. Default: the whole log. Ignored if `cursor` is given.
+        after_id: Option<Count<0, { i64::MAX }>>,
+        cursor: Option<Cursor>,
+        /// Only events in this channel.
+        channel_id: Option<ChannelId>,
+        /// Only events in this thread.
+        thread_id: Option<ThreadId>,
+        /// Only events about this member.
+        member_id: Option<MemberId>,
+        /// Only events of this kind, such as `ThreadCreated`.
+        kind: Option<KindName>,
+        limit: Option<Limit>,
+    }
+
+    list_events() -> EventPage
 }
 
 /// Events from a range of the log, oldest first.
 #[derive(Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct EventPage {
     #[serde(flatten)]
     pub events: Page<OpenedEvent>,
@@ -159,6 +160,9 @@ pub struct EventPage {
     /// The id of the last event in the log; 0 if the log is empty.
     pub room_lsn: i64,
 }
+
+dereferences! { EventPage => events: Page<OpenedEvent> }
+paged_outputs! { EventPage => events: OpenedEvent }
 
 fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
     let selection = EventSelection {
@@ -265,39 +269,38 @@ fn load_event_page(
     Ok(EventPage { events, after_id, room_lsn })
 }
 
-/// Waits for events and returns them as `list_events` does.
-///
-/// If there are matching events after `after_id`, the call returns immediately, otherwise as soon as one is
-/// added. Returns `{"timed_out": true}` on timeout; then wait again with the same `after_id`. Every result of
-/// `list_events` contains the id of the last event as `room_lsn`.
-///
-/// If the call times out before it has read the whole log, the page is empty; continue with the page's
-/// `after_id`.
-///
-/// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
-/// pruned or an older log was restored.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WaitForEvent {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Only events after this id; 0 is the beginning of a log that was never pruned.
-    after_id: Count<0, { i64::MAX }>,
-    /// Only events in this channel.
-    channel_id: Option<ChannelId>,
-    /// Only events in this thread.
-    thread_id: Option<ThreadId>,
-    /// Only events about this member.
-    member_id: Option<MemberId>,
-    /// Only events of this kind, such as `ThreadCreated`.
-    kind: Option<KindName>,
-    limit: Option<Limit>,
-    timeout_secs: Option<WaitSecs<0>>,
-}
+request! {
+    /// Waits for events and returns them as `list_events` does.
+    ///
+    /// If there are matching events after `after_id`, the call returns immediately, otherwise as soon as one
+    /// is added. Returns `{"timed_out": true}` on timeout; then wait again with the same `after_id`. Every
+    /// result of `list_events` contains the id of the last event as `room_lsn`.
+    ///
+    /// If the call times out before it has read the whole log, the page is empty; continue with the page's
+    /// `after_id`.
+    ///
+    /// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
+    /// pruned or an older log was restored.
+    #[derive(Debug, Serialize)]
+    pub struct WaitForEvent {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Only events after this id; 0 is the beginning of a log that was never pruned.
+        after_id: Count<0, { i64::MAX }>,
+        /// Only events in this channel.
+        channel_id: Option<ChannelId>,
+        /// Only events in this thread.
+        thread_id: Option<ThreadId>,
+        /// Only events about this member.
+        member_id: Option<MemberId>,
+        /// Only events of this kind, such as `ThreadCreated`.
+        kind: Option<KindName>,
+        limit: Option<Limit>,
+        timeout_secs: Option<WaitSecs<0>>,
+    }
 
-/// The operation that waits for events. Subscriptions require the same capabilities.
-pub const WAIT_FOR_EVENT: TypedOperation<WaitForEvent, WaitOutput<EventPage>> =
-    TypedOperation::new("wait_for_event");
+    wait_for_event(after_id: Count<0, { i64::MAX }>) -> crate::op::WaitOutput<EventPage>
+}
 
 impl LongPoll for WaitForEvent {
     fn filter(&self) -> EventFilter {
@@ -329,46 +332,49 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
     Ok(if page.events.next_cursor().is_some() { Poll::More(page) } else { Poll::Pending })
 }
 
-/// Verifies the hash chain of a workspace's whole log and returns its head.
-///
-/// Every column, hash and link, and the head, are checked against the stored bytes. A pruned log is verified
-/// from its floor on, from the start that its pruning event declares. Keep the head, and pass it later as
-/// `expect_head` to prove that no earlier event was changed.
-///
-/// Only one verification runs per workspace at a time; a second one is rejected with 429 `rate-limited`. A
-/// verification of a long log may take a while; after 60 s it fails with 503 `overloaded`, and `svc verify`
-/// can be used instead.
-///
-/// Fails with 409 `event-log-broken`, with the `lsn` of the first broken event, if the log is broken or does
-/// not contain `expect_head`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct VerifyEventChain {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// A head that the log must contain, as `LSN:HASH`, such as one returned by an earlier call.
-    #[schemars(regex(pattern = r"^[0-9]{1,18}:(sha256:)?[0-9A-Fa-f]{64}$"))]
-    expect_head: Option<Text<3, EXPECTED_HEAD_MAX>>,
+request! {
+    /// Verifies the hash chain of a workspace's whole log and returns its head.
+    ///
+    /// Every column, hash and link, and the head, are checked against the stored bytes. A pruned log is
+    /// verified from its floor on, from the start that its pruning event declares. Keep the head, and pass it
+    /// later as `expect_head` to prove that no earlier event was changed.
+    ///
+    /// Only one verification runs per workspace at a time; a second one is rejected with 429 `rate-limited`.
+    /// A verification of a long log may take a while; after 60 s it fails with 503 `overloaded`, and `svc
+    /// verify` can be used instead.
+    ///
+    /// Fails with 409 `event-log-broken`, with the `lsn` of the first broken event, if the log is broken or
+    /// does not contain `expect_head`.
+    struct VerifyEventChain {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// A head that the log must contain, as `LSN:HASH`, such as one returned by an earlier call.
+        #[schemars(regex(pattern = r"^[0-9]{1,18}:(sha256:)?[0-9A-Fa-f]{64}$"))]
+        expect_head: Option<Text<3, EXPECTED_HEAD_MAX>>,
+    }
+
+    verify_event_chain() -> ChainVerifyReport
 }
 
 /// The result of verifying an intact log.
 #[derive(Debug, Serialize, JsonSchema)]
-struct ChainVerifyReport {
+#[non_exhaustive]
+pub struct ChainVerifyReport {
     /// Id of the workspace whose log was verified.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Always true: a broken log is reported as an error.
-    valid: bool,
+    pub valid: bool,
     /// The number of events verified.
-    events: i64,
+    pub events: i64,
     /// The id of the oldest event that remains in the log.
-    floor: i64,
+    pub floor: i64,
     /// The position and hash of the last event.
-    head: ChainHead,
+    pub head: ChainHead,
     /// Whether the log contains `expect_head`; null if `expect_head` is absent.
     ///
     /// If the head is older than the floor, the value is `below-floor`: the event was pruned, so nothing is
     /// broken and nothing is proven.
-    expected: Option<ExpectedFound>,
+    pub expected: Option<ExpectedFound>,
 }
 
 impl Source for Read<'_> {

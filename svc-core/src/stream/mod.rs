@@ -9,8 +9,8 @@
 //! - `resource_subscriptions`: stores the MCP resources that a token is subscribed to
 //! - `internal_consumers`: stores the position up to which each consumer inside the service has read each log
 
-mod catch_up;
-mod tombstones;
+pub(crate) mod catch_up;
+pub(crate) mod tombstones;
 pub(crate) mod events;
 pub(crate) mod workspace_address;
 pub(crate) mod checkpoints;

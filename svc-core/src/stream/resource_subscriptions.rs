@@ -12,7 +12,7 @@ use crate::id::TokenId;
 use crate::identity::sessions::ended_rows_chore;
 use crate::limits::RESOURCE_SUBSCRIPTIONS_MAX;
 use crate::op::{Admission, Dispatch, Feature, Read, Records, ServiceWork, Surface, Write};
-use crate::stream::events::WAIT_FOR_EVENT;
+use crate::stream::events::wait_for_event::WaitForEvent;
 
 /// Time after which a subscription expires, unless it is renewed.
 const SUBSCRIPTION_TTL: Duration = Duration::from_secs(86_400);
@@ -48,7 +48,7 @@ impl ResourceSubscriptions<'_> {
 
     /// Returns the addresses to which an admitted caller's token is subscribed.
     pub async fn of(&self, admission: Admission) -> Result<Vec<String>> {
-        let operation = WAIT_FOR_EVENT.operation(&self.0.table)?;
+        let operation = self.0.table.operation_of::<WaitForEvent>()?;
         let read = |cx: &Read<'_>| {
             let Some(token) = cx.caller().token_id else { return Ok(Vec::new()) };
             let found = cx.query_first_page::<(String,)>(SELECT_LIVE_URIS, &[&token, &cx.now()])?;
@@ -63,7 +63,7 @@ async fn load_caller_token(
     dispatch: &Arc<Dispatch>,
     admission: Admission,
 ) -> Result<(ServiceWork, Option<TokenId>)> {
-    let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
+    let operation = dispatch.table.operation_of::<WaitForEvent>()?;
     let read = |cx: &Read<'_>| Ok((ServiceWork::caused_by(cx.caller()), cx.caller().token_id));
     dispatch.read_for(operation, admission, false, read).await
 }

@@ -16,6 +16,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::op::{Operation, Read, read};
 use crate::page::Limit;
 use crate::page::{Cursor, Page, ScanHorizon, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::Count;
 use crate::time::Time;
@@ -36,48 +37,52 @@ pub(super) fn operation() -> Operation {
         .example(|w| json!({"workspace_id": w.id("workspace"), "include_purged": true, "limit": 10}))
 }
 
-/// Returns the messages that were withdrawn, in the order of withdrawal.
-///
-/// Messages in channels that you may not see are omitted, and purged messages unless `include_purged` is set.
-///
-/// Withdrawals before the log's floor are not listed. One page covers up to 2000 withdrawals, so it may be
-/// short or empty although there is more: continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListTombstones {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Only messages in this channel.
-    channel_id: Option<ChannelId>,
-    /// Only messages in this thread.
-    thread_id: Option<ThreadId>,
-    /// Whether to include messages that were purged.
-    #[serde(default)]
-    include_purged: bool,
-    cursor: Option<Cursor>,
-    /// Maximum tombstones per page. Default: 100.
-    limit: Option<Count<1, 500>>,
+request! {
+    /// Returns the messages that were withdrawn, in the order of withdrawal.
+    ///
+    /// Messages in channels that you may not see are omitted, and purged messages unless `include_purged` is
+    /// set.
+    ///
+    /// Withdrawals before the log's floor are not listed. One page covers up to 2000 withdrawals, so it may
+    /// be short or empty although there is more: continue while `next_cursor` is not null.
+    struct ListTombstones {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Only messages in this channel.
+        channel_id: Option<ChannelId>,
+        /// Only messages in this thread.
+        thread_id: Option<ThreadId>,
+        /// Whether to include messages that were purged.
+        #[serde(default)]
+        include_purged: bool,
+        cursor: Option<Cursor>,
+        /// Maximum tombstones per page. Default: 100.
+        limit: Option<Count<1, 500>>,
+    }
+
+    list_tombstones() -> Page<Tombstone>
 }
 
 /// A record of a withdrawn message.
 #[derive(Serialize, JsonSchema)]
-struct Tombstone {
+#[non_exhaustive]
+pub struct Tombstone {
     /// Id of the withdrawn message.
-    message_id: MessageId,
+    pub message_id: MessageId,
     /// Id of the channel that contained the message.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// Id of the thread that contained the message.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Id of the author of the message; null if the service posted it.
-    author_id: Option<MemberId>,
+    pub author_id: Option<MemberId>,
     /// Id of the member who withdrew the message; null if the service withdrew it.
-    withdrawn_by: Option<MemberId>,
+    pub withdrawn_by: Option<MemberId>,
     /// When the message was withdrawn.
-    withdrawn_at: Time,
+    pub withdrawn_at: Time,
     /// Whether the message was purged later.
-    purged: bool,
+    pub purged: bool,
     /// The position of the withdrawal in the log.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 /// The event that records a withdrawal.

@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -18,6 +18,7 @@ use crate::log::chain::genesis;
 use crate::log::signed_note::PublicKey;
 use crate::log::verify::ChainHead;
 use crate::op::{Feature, Operation, Read, read};
+use crate::request::request;
 
 /// Name of the response header with the head position of the caller's workspace.
 const HEAD_LSN_HEADER: &str = "Svc-Room-LSN";
@@ -55,49 +56,53 @@ fn operation() -> Operation {
         .example(|w| json!({"workspace_id": w.id("workspace")}))
 }
 
-/// Returns the address of a workspace, the head of its log, and the paths to read the log.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetRoom {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
+request! {
+    /// Returns the address of a workspace, the head of its log, and the paths to read the log.
+    struct GetRoom {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+    }
+
+    get_room() -> Room
 }
 
 /// The address of a workspace, the head of its log, and the paths to read the log.
 #[derive(Serialize, JsonSchema)]
-struct Room {
+#[non_exhaustive]
+pub struct Room {
     /// The workspace's id.
-    id: WorkspaceId,
+    pub id: WorkspaceId,
     /// The workspace's display name.
-    name: String,
+    pub name: String,
     /// The current handle of the workspace, which can be changed; null if the workspace has none.
-    handle: Option<String>,
+    pub handle: Option<String>,
     /// The prefix of the addresses of all objects in the workspace: `svc://{workspace}`.
-    uri: String,
+    pub uri: String,
     /// The position of the oldest event that remains in the log.
-    floor: i64,
+    pub floor: i64,
     /// The position and hash of the last event in the log.
-    head: ChainHead,
+    pub head: ChainHead,
     /// Paths for reading the log.
-    links: Links,
+    pub links: Links,
 }
 
 /// Paths of this service for reading a workspace's log.
 #[derive(Serialize, JsonSchema)]
-struct Links {
+#[non_exhaustive]
+pub struct Links {
     /// The path of this card.
     #[serde(rename = "self")]
-    own: String,
+    pub own: String,
     /// The path of the event list, with the events that you may see.
-    events: String,
+    pub events: String,
     /// The path of the whole log, as a chain.
-    catch_up: String,
+    pub catch_up: String,
     /// The path that verifies the log.
-    verify: String,
+    pub verify: String,
     /// The path of the current state at the head of the log, for clients that cannot continue reading events.
-    snapshot: String,
+    pub snapshot: String,
     /// The WebSocket path that sends new events.
-    subscribe: String,
+    pub subscribe: String,
 }
 
 /// Returns the prefix of the addresses of all objects in a workspace.

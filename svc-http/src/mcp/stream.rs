@@ -11,8 +11,9 @@ use futures_util::stream::{self, Stream};
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::{Method, Request};
+use svc_core::api::WaitForEvent;
 use svc_core::op::{AcceptedCredentials, Surface};
-use svc_core::ops::{EventBatch, StreamQuery, WAIT_FOR_EVENT};
+use svc_core::ops::{EventBatch, StreamQuery};
 use svc_core::{Code, Error, Holder, PlaceGuard, Result};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -41,7 +42,7 @@ pub(crate) async fn handle(
     state.check_host(&head, request)?;
     let peer = state.peer(link, request.headers());
     let admission =
-        WAIT_FOR_EVENT.admit(&state.service, svc_core::op::RequestHead { surface: Surface::Mcp, ..head });
+        state.service.admit_for::<WaitForEvent>(svc_core::op::RequestHead { surface: Surface::Mcp, ..head });
     let admission = admission.await?;
     unverified.release_slot(admission.limit_states());
     let holder = admission.holder().unwrap_or(Holder::at(peer));
@@ -49,7 +50,7 @@ pub(crate) async fn handle(
         .and_then(|subscription| Ok((subscription, state.sockets.take(holder, 1)?)));
     let (subscription, slot) = match context {
         Ok(context) => context,
-        Err(refusal) => return Err(WAIT_FOR_EVENT.refuse(&state.service, admission, refusal).await),
+        Err(refusal) => return Err(state.service.refuse_for::<WaitForEvent>(admission, refusal).await),
     };
     if request.method() == Method::HEAD {
         return Ok(event_stream::event_stream_response(stream::empty()));

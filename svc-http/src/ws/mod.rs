@@ -16,8 +16,9 @@ use hyper::header::{HeaderName, SEC_WEBSOCKET_VERSION};
 use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use secrecy::SecretString;
+use svc_core::api::WaitForEvent;
 use svc_core::op::{self, AcceptedCredentials, Admission, SESSION_COOKIE};
-use svc_core::ops::{EventBatch, FirstFrame, StartRequest, WAIT_FOR_EVENT};
+use svc_core::ops::{EventBatch, FirstFrame, StartRequest};
 use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result, Service};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -58,7 +59,7 @@ pub(crate) async fn upgrade(
         state.service.count(head.clone()).await?;
         None
     } else {
-        Some(WAIT_FOR_EVENT.admit(&state.service, head.clone()).await?)
+        Some(state.service.admit_for::<WaitForEvent>(head.clone()).await?)
     };
     // A WebSocket needs a slot in the limit on WebSockets only once its credential is admitted.
     let peer = Holder::at(state.peer(link, request.headers()));
@@ -73,7 +74,7 @@ pub(crate) async fn upgrade(
         (Ok(ready), _) => ready,
         (Err(refusal), None) => return Err(refusal),
         (Err(refusal), Some(admission)) => {
-            return Err(WAIT_FOR_EVENT.refuse(&state.service, admission, refusal).await);
+            return Err(state.service.refuse_for::<WaitForEvent>(admission, refusal).await);
         }
     };
     let room_lsn = match &admission {
@@ -194,7 +195,7 @@ impl SocketClient {
             match self.sockets.take(holder, 1) {
                 Ok(place) => self.place = place,
                 Err(refusal) => {
-                    let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
+                    let refused = self.service.refuse_for::<WaitForEvent>(admission, refusal);
                     return Err(ConnectionEnd::from_error(&socket.keep_alive_during(refused).await?));
                 }
             }
@@ -202,7 +203,7 @@ impl SocketClient {
         let StartRequest { subscription, positions } = match frame.start_request() {
             Ok(asked) => asked,
             Err(refusal) => {
-                let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
+                let refused = self.service.refuse_for::<WaitForEvent>(admission, refusal);
                 return Err(ConnectionEnd::from_error(&socket.keep_alive_during(refused).await?));
             }
         };
@@ -245,7 +246,7 @@ impl SocketClient {
             Err(_) => (late(), None),
         };
         let refusal = match self.admission.clone() {
-            Some(admission) => WAIT_FOR_EVENT.refuse(&self.service, admission, refusal).await,
+            Some(admission) => self.service.refuse_for::<WaitForEvent>(admission, refusal).await,
             None => refusal,
         };
         Err(end.unwrap_or_else(|| ConnectionEnd::from_error(&refusal)))
@@ -311,7 +312,7 @@ impl SocketClient {
             (Some(token), _) => {
                 let credential = self.head.credential.with_token(token);
                 let head = op::RequestHead { credential, ..self.head.clone() };
-                socket.keep_alive_during(WAIT_FOR_EVENT.admit(&self.service, head)).await?
+                socket.keep_alive_during(self.service.admit_for::<WaitForEvent>(head)).await?
             }
             (None, Some(admission)) => Ok(admission.clone()),
             (None, None) => Err(Error::new(Code::Unauthenticated, "the first frame has no token")),

@@ -36,6 +36,8 @@ static HELD_UP: Mutex<()> = Mutex::new(());
 #[serde(deny_unknown_fields)]
 struct HoldUp {}
 
+svc_core::without_requests! { HoldUp }
+
 #[derive(Serialize, JsonSchema)]
 struct Over {}
 
@@ -55,6 +57,8 @@ static CLOCK: Mutex<Option<Clock>> = Mutex::new(None);
 struct LetPass {
     millis: u64,
 }
+
+svc_core::without_requests! { LetPass }
 
 svc_tests::keeps_nothing!(LetPass => Over);
 

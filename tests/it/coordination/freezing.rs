@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::Service;
-use svc_core::ops::{FREEZE_MEMBER, FreezeMember, OwnWorkspaceId, UNFREEZE_MEMBER, UnfreezeMember};
+use svc_core::api::{FreezeMember, UnfreezeMember};
 use svc_tests::client::Answer;
 use svc_tests::process::until;
 use svc_tests::{World, answer_of, call, on_both_engines, text};
@@ -188,14 +188,14 @@ fn who_reaches_beyond_the_workspace_is_frozen_only_by_who_reaches_as_far() {
 fn the_machines_administrator_freezes_on_its_own_authority() {
     on_both_engines(|world| {
         let workspace_id = world.id("workspace");
-        let member = world.id("agent").into();
+        let member: svc_core::api::MemberId = world.id("agent").into();
         let workspace = workspace_id.into();
         let lsn = world.lsn();
-        let input = FreezeMember { workspace_id: OwnWorkspaceId::default(), member_id: member, reason: None };
-        let frozen = FREEZE_MEMBER.call_as_instance(&world.service, workspace, input).unwrap();
+        let input = FreezeMember::new(member);
+        let frozen = world.service.call_as_instance(workspace, &input).unwrap();
         assert_eq!((frozen.freeze.frozen_by, frozen.freeze.reason), (None, None));
-        let input = UnfreezeMember { workspace_id: workspace.into(), member_id: member };
-        assert!(!UNFREEZE_MEMBER.call_as_instance(&world.service, workspace, input).unwrap().frozen);
+        let input = UnfreezeMember::new(member).workspace_id(workspace);
+        assert!(!world.service.call_as_instance(workspace, &input).unwrap().frozen);
         let kinds = world.kinds_after(lsn);
         assert_eq!(kinds.last().map(String::as_str), Some("MemberUnfrozen"), "{kinds:?}");
         let page = world.admin("list_audit", json!({"workspace_id": workspace_id, "limit": 500}));
@@ -203,8 +203,8 @@ fn the_machines_administrator_freezes_on_its_own_authority() {
         let rows = rows.filter(|row| row["metadata"]["surface"] == "cli" && row["action"] == "mutation");
         let operations: Vec<Value> = rows.map(|row| row["metadata"]["operation"].clone()).collect();
         assert_eq!(operations, [json!("unfreeze_member"), json!("freeze_member")], "the last one first");
-        let input = FreezeMember { workspace_id: OwnWorkspaceId::default(), member_id: member, reason: None };
-        let elsewhere = FREEZE_MEMBER.call_as_instance(&world.service, uuid::Uuid::nil().into(), input);
+        let input = FreezeMember::new(member);
+        let elsewhere = world.service.call_as_instance(uuid::Uuid::nil().into(), &input);
         assert_eq!(elsewhere.unwrap_err().code(), svc_core::Code::NotFound);
     });
 }

@@ -20,6 +20,8 @@ struct CallToTea {
     author: Option<MemberId>,
 }
 
+svc_core::without_requests! { CallToTea }
+
 svc_tests::keeps_nothing!(CallToTea => Value);
 
 fn call_to_tea(cx: &mut Write<'_>, input: &CallToTea) -> Result<Value> {

@@ -11,10 +11,11 @@ use crate::house::source::Source;
 const LAYERS: &[&str] = &[
     "id time mark text token_text ignored json lenient hash schema page error limits spool capability \
      entropy sync monitor timers round_robin mailbox egress config data_dir data_access rate share bisect \
-     strangers",
+     strangers argument",
     "store",
     "log",
     "op",
+    "request",
     "identity",
     "conversation",
     "coordination",
@@ -28,7 +29,7 @@ const LAYERS: &[&str] = &[
 ];
 
 /// The files that assemble the service, and so use all layers.
-const COMPOSITION: &[&str] = &["lib.rs", "host/"];
+const COMPOSITION: &[&str] = &["lib.rs", "api.rs", "host/"];
 
 /// Exceptions to the order of layers: the file, the lower layer that it uses, and the reason.
 const USES_BELOW: &[(&str, &str, &str)] = &[

@@ -186,6 +186,8 @@ struct RenameSilently {
     channel_id: ChannelId,
 }
 
+svc_core::without_requests! { RenameSilently }
+
 svc_tests::keeps_nothing!(RenameSilently => Value);
 
 fn rename_silently(cx: &mut Write<'_>, input: &RenameSilently) -> Result<Value> {

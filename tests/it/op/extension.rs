@@ -26,6 +26,8 @@ struct WaveAtChannel {
     times: Option<u8>,
 }
 
+svc_core::without_requests! { WaveAtChannel }
+
 /// A wave.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct Wave {

@@ -19,6 +19,8 @@ struct Knock {
     member_id: MemberId,
 }
 
+svc_core::without_requests! { Knock }
+
 /// A knock.
 #[derive(Serialize, JsonSchema)]
 struct Knocked {

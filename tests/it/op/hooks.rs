@@ -57,6 +57,8 @@ struct RingBell {
     channel_id: ChannelId,
 }
 
+svc_core::without_requests! { RingBell }
+
 svc_tests::keeps_nothing!(RingBell => Value);
 
 fn ring_bell(cx: &mut Write<'_>, input: &RingBell) -> Result<Value> {

@@ -33,6 +33,8 @@ struct FollowMessages {
     messages: i64,
 }
 
+svc_core::without_requests! { FollowMessages }
+
 /// The number of messages in the end.
 #[derive(Serialize, JsonSchema)]
 struct Followed {

@@ -24,6 +24,8 @@ const ITEMS: i64 = 12;
 #[serde(deny_unknown_fields)]
 struct Endless {}
 
+svc_core::without_requests! { Endless }
+
 /// Lists numbers, each of which takes a while.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +36,8 @@ struct SlowList {
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
+
+svc_core::without_requests! { SlowList }
 
 /// Runs a statement that takes as long as it may.
 fn endless(cx: &Read<'_>, _: &Endless) -> Result<Value> {

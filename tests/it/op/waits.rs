@@ -341,6 +341,8 @@ fn readiness_reports_that_the_thread_which_wakes_waits_hangs() {
 #[serde(deny_unknown_fields)]
 struct HoldReader {}
 
+svc_core::without_requests! { HoldReader }
+
 /// An empty output.
 #[derive(serde::Serialize, schemars::JsonSchema)]
 struct Held {}

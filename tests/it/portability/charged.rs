@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::api::{ImportMode, ImportResult, ImportWorkspace};
 use svc_core::id::WorkspaceId;
-use svc_core::ops::{AnyHandle, IMPORT_WORKSPACE, ImportResult, ImportWorkspace, Mode};
-use svc_core::spool::Upload;
 use svc_core::{Engine, RateSettings, Service};
 use svc_tests::client::Answer;
 use svc_tests::database::engines;
@@ -278,13 +277,9 @@ fn imports_of_the_operator_and_without_a_limit_are_not_counted() {
 }
 
 fn import_as_instance(world: &World, file: &Value) -> ImportResult {
-    let input = ImportWorkspace {
-        mode: Mode::New,
-        import_id: None,
-        admin_handle: Some(AnyHandle::new("ada").unwrap()),
-        envelope: Some(Upload::Object(file.as_object().unwrap().clone())),
-    };
-    IMPORT_WORKSPACE.call_as_instance(&world.service, WorkspaceId::INSTANCE, input).unwrap()
+    let file = file.as_object().unwrap().clone();
+    let input = ImportWorkspace::new(ImportMode::New).admin_handle("ada").envelope(file);
+    world.service.call_as_instance(WorkspaceId::INSTANCE, &input).unwrap()
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::api::ExportWorkspace;
 use svc_core::id::WorkspaceId;
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_core::verify::verify_database;
 use svc_tests::database::engines;
 use svc_tests::{World, text};
@@ -33,8 +33,8 @@ fn verify(world: &World) {
 }
 
 fn export(world: &World, workspace: WorkspaceId) -> Value {
-    let input = ExportWorkspace { workspace_id: workspace.into(), words: Words::All };
-    let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
+    let input = ExportWorkspace::new().workspace_id(workspace);
+    let content = world.service.call_as_instance(workspace, &input).unwrap();
     serde_json::from_slice(&content.read().unwrap()).unwrap()
 }
 

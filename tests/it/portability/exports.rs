@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
+use svc_core::api::ExportWorkspace;
 use svc_core::signed_note::{NoteSigner, PublicKey};
 use svc_core::verify_export;
 use svc_tests::database::engines;
@@ -194,8 +194,8 @@ fn the_documented_export_verifies() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let made = world.admin("create_workspace", json!({"name": "Small", "admin_handle": "ada"}));
         let workspace: svc_core::id::WorkspaceId = text(&made["workspace"]["id"]).parse().unwrap();
-        let input = ExportWorkspace { workspace_id: workspace.into(), words: Words::All };
-        let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
+        let input = ExportWorkspace::new().workspace_id(workspace);
+        let content = world.service.call_as_instance(workspace, &input).unwrap();
         std::fs::write(path, content.read().unwrap()).unwrap();
     }
     let file = std::fs::read(path).unwrap();

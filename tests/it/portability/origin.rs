@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use svc_core::Engine;
+use svc_core::api::{ExportTexts, ExportWorkspace};
 use svc_core::id::WorkspaceId;
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_core::verify::verify_database;
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
@@ -78,17 +78,17 @@ impl Origin {
 
     /// Returns the same export without content.
     pub fn evidence(&self) -> Value {
-        export_with(&self.world, self.workspace, Words::None)
+        export_with(&self.world, self.workspace, ExportTexts::None)
     }
 }
 
 pub fn export(world: &World, workspace: WorkspaceId) -> Value {
-    export_with(world, workspace, Words::All)
+    export_with(world, workspace, ExportTexts::All)
 }
 
-fn export_with(world: &World, workspace: WorkspaceId, words: Words) -> Value {
-    let input = ExportWorkspace { workspace_id: workspace.into(), words };
-    let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
+fn export_with(world: &World, workspace: WorkspaceId, words: ExportTexts) -> Value {
+    let input = ExportWorkspace::new().workspace_id(workspace).words(words);
+    let content = world.service.call_as_instance(workspace, &input).unwrap();
     serde_json::from_slice(&content.read().unwrap()).unwrap()
 }
 

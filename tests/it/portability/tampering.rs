@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
+use svc_core::api::ExportWorkspace;
 use svc_core::signed_note::NoteSigner;
 use svc_core::{Code, Engine, Error, verify_export};
 use svc_tests::database::engines;
@@ -22,8 +22,8 @@ fn refused(file: &str) -> (Code, String) {
 /// Returns the file of a small workspace, as text.
 fn small(engine: Engine) -> String {
     let origin = Origin::new(engine, 13);
-    let input = ExportWorkspace { workspace_id: origin.workspace.into(), words: Words::All };
-    let content = EXPORT_WORKSPACE.call_as_instance(&origin.world.service, origin.workspace, input).unwrap();
+    let input = ExportWorkspace::new().workspace_id(origin.workspace);
+    let content = origin.world.service.call_as_instance(origin.workspace, &input).unwrap();
     String::from_utf8(content.read().unwrap()).unwrap()
 }
 

@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::Result;
+use svc_core::api::{ExportTexts, ExportWorkspace};
 use svc_core::capability::Capability::WorkspaceRead;
 use svc_core::id::{MessageId, WorkspaceId};
 use svc_core::op::{Feature, Write, write};
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::search::Needle;
@@ -110,6 +110,8 @@ struct RewriteNote {
     old: String,
 }
 
+svc_core::without_requests! { RewriteNote }
+
 svc_tests::keeps_nothing!(RewriteNote => Value);
 
 fn rewrite_note(cx: &mut Write<'_>, input: &RewriteNote) -> Result<Value> {
@@ -200,13 +202,13 @@ fn what_a_hold_keeps_is_restored_with_the_hold_and_is_no_part_of_evidence_or_a_c
         call("place_legal_hold", json!({"workspace_id": workspace, "reason": "one"}));
         call("rewrite_note", json!({"message_id": message["id"], "version": 1, "old": "as it was"}));
         let export = |words| {
-            let input = ExportWorkspace { workspace_id: workspace.into(), words };
-            let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
+            let input = ExportWorkspace::new().workspace_id(workspace).words(words);
+            let content = world.service.call_as_instance(workspace, &input).unwrap();
             serde_json::from_slice::<Value>(&content.read().unwrap()).unwrap()
         };
         let is_in = |file: &Value| file.to_string().contains("as it was");
-        let whole = export(Words::All);
-        assert!(is_in(&whole) && !is_in(&export(Words::None)));
+        let whole = export(ExportTexts::All);
+        assert!(is_in(&whole) && !is_in(&export(ExportTexts::None)));
         for (mode, texts) in [("restore", 1), ("new", 0)] {
             let other = elsewhere(engine);
             let input = json!({"mode": mode, "envelope": whole, "admin_handle": "ada"});

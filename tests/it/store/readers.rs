@@ -22,6 +22,8 @@ use svc_tests::{Setup, World, answer_of, on_both_engines, runtime, text};
 #[serde(deny_unknown_fields)]
 struct Stumble {}
 
+svc_core::without_requests! { Stumble }
+
 /// Never returned.
 #[derive(Serialize, JsonSchema)]
 struct Nothing {}

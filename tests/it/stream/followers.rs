@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::api::WaitForEvent;
 use svc_core::op::{RequestHead, Surface};
-use svc_core::ops::{
-    BatchBounds, FrameForm, StartPosition, Subscriber, Subscription, WAIT_FOR_EVENT, WantedEvents,
-};
+use svc_core::ops::{BatchBounds, FrameForm, StartPosition, Subscriber, Subscription, WantedEvents};
 use svc_core::time::Clock;
 use svc_core::{Code, Error, Result, Service};
 use svc_tests::database::engines;
@@ -64,7 +63,7 @@ impl Follower<'_> {
             ..RequestHead::default()
         };
         let begun = runtime().block_on(async {
-            let admission = WAIT_FOR_EVENT.admit(service, head).await?;
+            let admission = service.admit_for::<WaitForEvent>(head).await?;
             service.subscribe(admission, subscription).await
         })?;
         Ok(begun.subscriber)

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use svc_core::api::{ExportTexts, ExportWorkspace};
 use svc_core::id::WorkspaceId;
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_core::signed_note::{NoteSigner, PublicKey};
 use svc_core::verify::sign_checkpoint;
 use svc_core::{Database, Engine, verify_export};
@@ -211,8 +211,8 @@ fn two_verifiers_agree_on_good_and_changed_exports() {
         let world = &history.world;
         let workspace_id = history.workspace;
         let formatted = serde_json::to_vec_pretty(&export(world, workspace_id)).unwrap();
-        let evidence = ExportWorkspace { workspace_id: workspace_id.into(), words: Words::None };
-        let whole = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace_id, evidence).unwrap();
+        let evidence = ExportWorkspace::new().workspace_id(workspace_id).words(ExportTexts::None);
+        let whole = world.service.call_as_instance(workspace_id, &evidence).unwrap();
         let whole = whole.read().unwrap();
         let tampered: Vec<Vec<u8>> = (0..40).map(|_| changed(&whole, &mut history.random)).collect();
         for bytes in [formatted, whole].into_iter().chain(tampered) {

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::api::WaitForEvent;
 use svc_core::op::{RequestHead, Surface};
 use svc_core::ops::{
     BatchBounds, BegunSubscription, EventBatch, FeedState, FrameForm, StartPosition, Subscriber,
-    Subscription, WAIT_FOR_EVENT, WantedEvents,
+    Subscription, WantedEvents,
 };
 use svc_core::{Code, Error, Result, Service};
 use svc_tests::database::engines;
@@ -38,7 +39,7 @@ pub fn from(world: &World, begin: StartPosition) -> Subscription {
 pub fn begin(service: &Service, token: &str, subscription: Subscription) -> Result<BegunSubscription> {
     runtime().block_on(async {
         let head = RequestHead { peer: Some([127, 0, 0, 1].into()), ..head(token) };
-        let admission = WAIT_FOR_EVENT.admit(service, head).await?;
+        let admission = service.admit_for::<WaitForEvent>(head).await?;
         service.subscribe(admission, subscription).await
     })
 }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::api::WaitForEvent;
 use svc_core::id::WorkspaceId;
 use svc_core::op::{Chore, ChoreProcesses, ChoreRound, Feature, StepOutcome};
 use svc_core::ops::{ConsumedPage, InternalConsumer};
@@ -185,7 +186,7 @@ fn last_event_id(received: &str) -> Option<i64> {
 
 #[test]
 fn a_stream_that_breaks_anywhere_is_resumed_by_the_id_of_its_last_event() {
-    use svc_core::ops::{BatchBounds, FrameForm, StartPosition, Subscription, WAIT_FOR_EVENT};
+    use svc_core::ops::{BatchBounds, FrameForm, StartPosition, Subscription};
     for engine in engines() {
         let world = World::open(engine);
         post(&world, 30);
@@ -204,7 +205,7 @@ fn a_stream_that_breaks_anywhere_is_resumed_by_the_id_of_its_last_event() {
             };
             let mut stream = String::new();
             svc_tests::runtime().block_on(async {
-                let admission = WAIT_FOR_EVENT.admit(&world.service, head).await.unwrap();
+                let admission = world.service.admit_for::<WaitForEvent>(head).await.unwrap();
                 let mut subscriber =
                     world.service.subscribe(admission, subscription).await.unwrap().subscriber;
                 while stream.len() < cut && subscriber.position() < last {

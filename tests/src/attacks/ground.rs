@@ -9,8 +9,8 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 use svc_core::Service;
+use svc_core::api::ExportWorkspace;
 use svc_core::id::WorkspaceId;
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 
 use crate::in_parallel;
 use crate::site::done;
@@ -129,8 +129,8 @@ impl AttackTeam {
     /// Exports the workspace. The service must have a key to sign with.
     pub fn export(&self, service: &Service) -> Bytes {
         let workspace: WorkspaceId = self.workspace_id.parse().expect("an id");
-        let input = ExportWorkspace { workspace_id: workspace.into(), words: Words::All };
-        let content = EXPORT_WORKSPACE.call_as_instance(service, workspace, input).expect("an export");
+        let input = ExportWorkspace::new().workspace_id(workspace);
+        let content = service.call_as_instance(workspace, &input).expect("an export");
         let mut file = Vec::new();
         content.spooled.reader(0).read_to_end(&mut file).expect("a file");
         file.into()

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use svc_core::Engine;
+use svc_core::api::{ExportWorkspace, File, ImportMode, ImportWorkspace};
 use svc_core::id::WorkspaceId;
-use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, IMPORT_WORKSPACE, ImportWorkspace, Mode, Words};
-use svc_core::spool::{CompleteSpool, Upload};
+use svc_core::spool::CompleteSpool;
 use tokio::runtime::Runtime;
 
 use super::posts::{callers, poster};
@@ -54,16 +54,15 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 
 /// Exports the workspace of a stage.
 pub fn export(stage: &Stage) -> CompleteSpool {
-    let input = ExportWorkspace { workspace_id: stage.workspace_id.into(), words: Words::All };
-    let exported = EXPORT_WORKSPACE.call_as_instance(&stage.service, stage.workspace_id, input);
+    let input = ExportWorkspace::new().workspace_id(stage.workspace_id);
+    let exported = stage.service.call_as_instance(stage.workspace_id, &input);
     exported.expect("an export").spooled
 }
 
 /// Restores a copy of a stage's workspace next to it.
 pub fn restore(stage: &Stage, file: &CompleteSpool) {
-    let envelope = Some(Upload::File(file.clone()));
-    let input = ImportWorkspace { mode: Mode::Restore, import_id: None, admin_handle: None, envelope };
-    let imported = IMPORT_WORKSPACE.call_as_instance(&stage.service, WorkspaceId::INSTANCE, input);
+    let input = ImportWorkspace::new(ImportMode::Restore).envelope(File::from(file.clone()));
+    let imported = stage.service.call_as_instance(WorkspaceId::INSTANCE, &input);
     assert!(imported.expect("an import").created, "the workspace was there before");
 }
 

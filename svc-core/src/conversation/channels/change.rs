@@ -4,7 +4,7 @@
 //! member who makes the channel private become members of the channel.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::members::{find_member, insert_member};
@@ -22,6 +22,7 @@ use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Operation, Read, Write, idempotent};
+use crate::request::request;
 use crate::text::{Change, Patch, Text};
 use crate::time::Time;
 
@@ -107,30 +108,34 @@ impl Event for ChannelUnarchived {
     }
 }
 
-/// Changes the name, topic or privacy of a channel and returns the channel.
-///
-/// Absent fields keep their value. A channel that becomes private keeps its members, and its creator and you
-/// become members too; all other members lose access immediately.
-///
-/// Fails with 403 `forbidden` if you change the privacy, did not create the channel and lack `channel:admin`;
-/// 409 `wrong-state` if the channel is archived or a direct message; 409 `not-visible-to-all`, with up to 10
-/// threads in `thread_ids`, if the channel would become private while threads of other, public channels wait
-/// for its threads, or while refutations in it keep threads of other channels open, or if the channel would
-/// become public while its threads wait for threads of other, private channels.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct UpdateChannel {
-    /// Id of the channel.
-    channel_id: ChannelId,
-    /// New name of the channel.
-    #[serde(default, skip_serializing_if = "Change::is_keep")]
-    name: Change<Text<1, NAME_MAX>>,
-    /// New topic of the channel; null removes it.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    topic: Patch<Text<1, TOPIC_MAX>>,
-    /// Whether only its members may see the channel.
-    #[serde(default, skip_serializing_if = "Change::is_keep")]
-    private: Change<bool>,
+request! {
+    /// Changes the name, topic or privacy of a channel and returns the channel.
+    ///
+    /// Absent fields keep their value. A channel that becomes private keeps its members, and its creator and
+    /// you become members too; all other members lose access immediately.
+    ///
+    /// Fails with 403 `forbidden` if you change the privacy, did not create the channel and lack
+    /// `channel:admin`; 409 `wrong-state` if the channel is archived or a direct message; 409
+    /// `not-visible-to-all`, with up to 10 threads in `thread_ids`, if the channel would become private while
+    /// threads of other, public channels wait for its threads, or while refutations in it keep threads of
+    /// other channels open, or if the channel would become public while its threads wait for threads of
+    /// other, private channels.
+    #[derive(Serialize)]
+    pub(super) struct UpdateChannel {
+        /// Id of the channel.
+        channel_id: ChannelId,
+        /// New name of the channel.
+        #[serde(default, skip_serializing_if = "Change::is_keep")]
+        name: Change<Text<1, NAME_MAX>>,
+        /// New topic of the channel; null removes it.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        topic: Patch<Text<1, TOPIC_MAX>>,
+        /// Whether only its members may see the channel.
+        #[serde(default, skip_serializing_if = "Change::is_keep")]
+        private: Change<bool>,
+    }
+
+    update_channel(channel_id: ChannelId) clears(topic => clear_topic) -> Channel
 }
 
 fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> {
@@ -207,19 +212,22 @@ fn creator_and_caller(creator: Option<MemberId>, caller: Option<MemberId>) -> im
     creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
 }
 
-/// Archives a channel, so that it accepts no new content, and returns the channel.
-///
-/// An archived channel can still be read, but accepts no new threads, messages or members until it is
-/// unarchived.
-///
-/// Archiving an archived channel changes nothing.
-///
-/// Fails with 409 `wrong-state` if the channel is a direct message.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ArchiveChannel {
-    /// Id of the channel.
-    channel_id: ChannelId,
+request! {
+    /// Archives a channel, so that it accepts no new content, and returns the channel.
+    ///
+    /// An archived channel can still be read, but accepts no new threads, messages or members until it is
+    /// unarchived.
+    ///
+    /// Archiving an archived channel changes nothing.
+    ///
+    /// Fails with 409 `wrong-state` if the channel is a direct message.
+    #[derive(Serialize)]
+    pub(super) struct ArchiveChannel {
+        /// Id of the channel.
+        channel_id: ChannelId,
+    }
+
+    archive_channel(channel_id: ChannelId) -> Channel
 }
 
 fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel> {
@@ -232,16 +240,19 @@ fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel
     set_archived(cx, channel, Some(archived.at))
 }
 
-/// Unarchives a channel and returns it.
-///
-/// Unarchiving a channel that is not archived changes nothing.
-///
-/// Fails with 409 `wrong-state` if the channel is a direct message.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct UnarchiveChannel {
-    /// Id of the channel.
-    channel_id: ChannelId,
+request! {
+    /// Unarchives a channel and returns it.
+    ///
+    /// Unarchiving a channel that is not archived changes nothing.
+    ///
+    /// Fails with 409 `wrong-state` if the channel is a direct message.
+    #[derive(Serialize)]
+    pub(super) struct UnarchiveChannel {
+        /// Id of the channel.
+        channel_id: ChannelId,
+    }
+
+    unarchive_channel(channel_id: ChannelId) -> Channel
 }
 
 fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Channel> {

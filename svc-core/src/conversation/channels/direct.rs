@@ -48,11 +48,12 @@ const SELECT_DM: &str = concat!("select ", direct_columns!(), " from channels c 
 
 /// A member of a direct message.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Participant {
+#[non_exhaustive]
+pub struct Participant {
     /// Id of the member.
     pub member_id: MemberId,
     /// Handle of the member.
-    handle: String,
+    pub handle: String,
 }
 
 /// Row of a member of a direct message, with the id of the direct message's channel.
@@ -103,21 +104,22 @@ const PARTICIPANTS_POSTGRES: &str = participants!("= any($1)");
 
 /// A direct message with its number of unread messages.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ListedDm {
+#[non_exhaustive]
+pub struct ListedDm {
     /// Id of the direct message's channel.
-    id: ChannelId,
+    pub id: ChannelId,
     /// Id of the direct message's first thread, in which members post messages.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Members of the direct message including you, in the order in which they joined the workspace.
-    participants: Vec<Participant>,
+    pub participants: Vec<Participant>,
     /// Number of the direct message's messages that are unread in your inbox, up to 100; null for a delegate,
     /// who cannot read the inbox.
-    unread: Option<i64>,
+    pub unread: Option<i64>,
     /// Position in the workspace's log of the last message in the direct message; null if it has no messages,
     /// or if its last 100 messages are all withdrawn.
-    last_lsn: Option<i64>,
+    pub last_lsn: Option<i64>,
     /// Position in the workspace's log at which the direct message was opened.
-    lsn: i64,
+    pub lsn: i64,
     /// Position in the workspace's log at which the caller joined the direct message.
     #[serde(skip)]
     joined_lsn: i64,

@@ -4,7 +4,7 @@
 //! access.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::load_visible_channel;
@@ -20,6 +20,7 @@ use crate::log::event::{CachedEntryKind, Event, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::{columns, new_row};
 use crate::time::Time;
 
@@ -52,19 +53,20 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// Membership of a member in a channel.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct ChannelMember {
+#[non_exhaustive]
+pub struct ChannelMember {
     /// Id of the channel.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// Id of the member.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// Handle of the member.
-    handle: String,
+    pub handle: String,
     /// Id of the member who added this member to the channel; null if the service itself did.
-    added_by: Option<MemberId>,
+    pub added_by: Option<MemberId>,
     /// Time at which the member was added.
-    added_at: Time,
+    pub added_at: Time,
     /// Position in the workspace's log at which the member was added.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! {
@@ -93,11 +95,12 @@ impl<I> Answer<I> for ChannelMember {
 
 /// A member who was removed from a channel.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct RemovedChannelMember {
+#[non_exhaustive]
+pub struct RemovedChannelMember {
     /// Id of the channel.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// Id of the member who was removed.
-    member_id: MemberId,
+    pub member_id: MemberId,
 }
 
 impl<I> Answer<I> for RemovedChannelMember {
@@ -147,18 +150,20 @@ impl Event for ChannelMemberRemoved {
     }
 }
 
-/// Returns the members of a channel, in the order in which they were added.
-///
-/// Every member of the workspace may list the members of a public channel.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListChannelMembers {
-    /// Id of the channel.
-    channel_id: ChannelId,
-    #[serde(default)]
-    cursor: Option<Cursor>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns the members of a channel, in the order in which they were added.
+    ///
+    /// Every member of the workspace may list the members of a public channel.
+    pub(super) struct ListChannelMembers {
+        /// Id of the channel.
+        channel_id: ChannelId,
+        #[serde(default)]
+        cursor: Option<Cursor>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_channel_members(channel_id: ChannelId) -> Page<ChannelMember>
 }
 
 fn list_channel_members(cx: &Read<'_>, input: &ListChannelMembers) -> Result<Page<ChannelMember>> {
@@ -176,20 +181,23 @@ const LIST_MEMBERS: &str = concat!(
      order by s.lsn limit $3"
 );
 
-/// Adds a member of the workspace to a channel, and returns the new membership.
-///
-/// Only a member of a private channel can add other members to it.
-///
-/// Adding a member again changes nothing.
-///
-/// Fails with 409 `wrong-state` if the channel is archived or a direct message.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AddChannelMember {
-    /// Id of the channel.
-    channel_id: ChannelId,
-    /// Id of the member to add.
-    member_id: MemberId,
+request! {
+    /// Adds a member of the workspace to a channel, and returns the new membership.
+    ///
+    /// Only a member of a private channel can add other members to it.
+    ///
+    /// Adding a member again changes nothing.
+    ///
+    /// Fails with 409 `wrong-state` if the channel is archived or a direct message.
+    #[derive(Serialize)]
+    pub(super) struct AddChannelMember {
+        /// Id of the channel.
+        channel_id: ChannelId,
+        /// Id of the member to add.
+        member_id: MemberId,
+    }
+
+    add_channel_member(channel_id: ChannelId, member_id: MemberId) -> ChannelMember
 }
 
 fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<ChannelMember> {
@@ -208,21 +216,25 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
         .ok_or_else(|| Error::internal("a member that was just added to a channel is missing"))
 }
 
-/// Removes a member from a channel, and returns the ids of the channel and the member. To leave a channel,
-/// remove yourself.
-///
-/// A member who is removed from a private channel loses access to it immediately.
-///
-/// Fails with 403 `forbidden` if you remove another member from a private channel, did not create the channel
-/// and lack `channel:admin`, or if you remove the creator of any channel and lack `channel:admin`; 404
-/// `not-found` if the member is not in the channel; 409 `wrong-state` if the channel is a direct message.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RemoveChannelMember {
-    /// Id of the channel.
-    channel_id: ChannelId,
-    /// Id of the member to remove.
-    member_id: MemberId,
+request! {
+    /// Removes a member from a channel, and returns the ids of the channel and the member. To leave a
+    /// channel, remove yourself.
+    ///
+    /// A member who is removed from a private channel loses access to it immediately.
+    ///
+    /// Fails with 403 `forbidden` if you remove another member from a private channel, did not create the
+    /// channel and lack `channel:admin`, or if you remove the creator of any channel and lack
+    /// `channel:admin`; 404 `not-found` if the member is not in the channel; 409 `wrong-state` if the channel
+    /// is a direct message.
+    #[derive(Serialize)]
+    pub(super) struct RemoveChannelMember {
+        /// Id of the channel.
+        channel_id: ChannelId,
+        /// Id of the member to remove.
+        member_id: MemberId,
+    }
+
+    remove_channel_member(channel_id: ChannelId, member_id: MemberId) -> RemovedChannelMember
 }
 
 fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Result<RemovedChannelMember> {

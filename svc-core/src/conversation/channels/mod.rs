@@ -7,12 +7,12 @@
 //! folder, and applies archiving and privacy to the threads in the channel.
 
 mod privacy;
-mod members;
-mod change;
+pub(crate) mod members;
+pub(crate) mod change;
 pub(crate) mod direct;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -26,6 +26,7 @@ use crate::log::event::{CachedEntryKind, Event, EventKind, RecordedEvent, Subjec
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::schema::default_is;
 use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Text;
@@ -37,34 +38,35 @@ use members::{ChannelMemberRemoved, insert_member};
 /// A channel: a container of threads that all members of the workspace can see, or only the channel's
 /// members.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Channel {
+#[non_exhaustive]
+pub struct Channel {
     /// Id of the channel.
-    id: ChannelId,
+    pub id: ChannelId,
     /// Id of the workspace that contains the channel.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Name of the channel. Other channels may have the same name.
-    name: String,
+    pub name: String,
     /// Topic of the channel; null if not set.
-    topic: Option<String>,
+    pub topic: Option<String>,
     /// Whether only members of the channel may see the channel and its contents.
-    private: bool,
+    pub private: bool,
     /// Kind of the channel: an ordinary channel or a direct message.
-    kind: ChannelKind,
+    pub kind: ChannelKind,
     /// Whether the channel is a group direct message, to which members can be added.
     #[serde(skip)]
     is_group: bool,
     /// Whether the channel is archived and accepts no new content.
-    archived: bool,
+    pub archived: bool,
     /// Time at which the channel was archived; null if it is not archived.
-    archived_at: Option<Time>,
+    pub archived_at: Option<Time>,
     /// Whether the channel has a boot text. `get_channel_boot` returns the text.
-    has_boot: bool,
+    pub has_boot: bool,
     /// Id of the member who created the channel; null if the service itself created it.
-    created_by: Option<MemberId>,
+    pub created_by: Option<MemberId>,
     /// Time at which the channel was created.
-    created_at: Time,
+    pub created_at: Time,
     /// Position in the workspace's log at which the channel was created.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! {
@@ -101,7 +103,8 @@ impl<I> Answer<I> for Channel {
 /// Kind of a channel: an ordinary channel for threads, or a direct message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum ChannelKind {
+#[non_exhaustive]
+pub enum ChannelKind {
     Channel,
     Dm,
 }
@@ -231,24 +234,27 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Creates a channel for threads about one subject, and returns the channel.
-///
-/// The creator of a private channel becomes its first member. Other members see the channel only after
-/// `add_channel_member` has added them.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateChannel {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// Name of the channel. It need not be unique.
-    name: Text<1, NAME_MAX>,
-    /// Topic of the channel.
-    #[serde(default)]
-    topic: Option<Text<1, TOPIC_MAX>>,
-    /// Whether only its members may see the channel and its contents.
-    #[schemars(transform = default_is("false"))]
-    #[serde(default)]
-    private: Option<bool>,
+request! {
+    /// Creates a channel for threads about one subject, and returns the channel.
+    ///
+    /// The creator of a private channel becomes its first member. Other members see the channel only after
+    /// `add_channel_member` has added them.
+    #[derive(Serialize)]
+    struct CreateChannel {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// Name of the channel. It need not be unique.
+        name: Text<1, NAME_MAX>,
+        /// Topic of the channel.
+        #[serde(default)]
+        topic: Option<Text<1, TOPIC_MAX>>,
+        /// Whether only its members may see the channel and its contents.
+        #[schemars(transform = default_is("false"))]
+        #[serde(default)]
+        private: Option<bool>,
+    }
+
+    create_channel(name: Text<1, NAME_MAX>) -> Channel
 }
 
 fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> {
@@ -288,24 +294,26 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
     Ok(channel)
 }
 
-/// Returns the channels that you may see, oldest first.
-///
-/// Private channels are returned only to their members. Use `list_dms` for direct messages.
-///
-/// One page covers up to 2000 channels, so it may be short or empty although more channels follow: continue
-/// while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListChannels {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// True: only archived channels. False: only live channels. Default: all.
-    #[serde(default)]
-    archived: Option<bool>,
-    #[serde(default)]
-    cursor: Option<Cursor>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns the channels that you may see, oldest first.
+    ///
+    /// Private channels are returned only to their members. Use `list_dms` for direct messages.
+    ///
+    /// One page covers up to 2000 channels, so it may be short or empty although more channels follow:
+    /// continue while `next_cursor` is not null.
+    struct ListChannels {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// True: only archived channels. False: only live channels. Default: all.
+        #[serde(default)]
+        archived: Option<bool>,
+        #[serde(default)]
+        cursor: Option<Cursor>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_channels() -> Page<Channel>
 }
 
 fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
@@ -332,14 +340,16 @@ const LIST_CHANNELS: &str = concat!(
 const CHANNEL_SCAN_HORIZON: &str =
     "select lsn from channels where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Returns one channel by its id.
-///
-/// A private channel that you are not a member of is not found.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetChannel {
-    /// Id of the channel.
-    channel_id: ChannelId,
+request! {
+    /// Returns one channel by its id.
+    ///
+    /// A private channel that you are not a member of is not found.
+    struct GetChannel {
+        /// Id of the channel.
+        channel_id: ChannelId,
+    }
+
+    get_channel(channel_id: ChannelId) -> Channel
 }
 
 fn get_channel(cx: &Read<'_>, input: &GetChannel) -> Result<Channel> {

@@ -17,7 +17,7 @@ use crate::conversation::visibility::visible_channel;
 use crate::error::Error;
 use crate::id::ChannelId;
 use crate::limits::{MARKDOWN_ANSWER_BYTES_MAX, MARKDOWN_BYTES_MAX, MARKDOWN_TEXTS_MAX, MARKDOWN_TIME_MAX};
-use crate::op::{Feature, Frame, Read, SharedState, reading};
+use crate::op::{Feature, Frame, Read, SharedState, reading, without_requests};
 use crate::page::json_bytes;
 use crate::text::Items;
 use crate::time::{Clock, Time};
@@ -41,6 +41,8 @@ pub(crate) fn feature() -> Feature {
         ],
     )
 }
+
+without_requests! { ParseMarkdown }
 
 /// The trees of the texts in a request.
 #[derive(Serialize, JsonSchema)]

@@ -33,7 +33,8 @@ pub(crate) fn feature() -> Feature {
 
 named_enum! {
     /// Reason why an item is in an inbox. The reasons are listed from the strongest to the weakest.
-    pub(crate) enum InboxReason {
+    #[non_exhaustive]
+    pub enum InboxReason {
         Mention = "mention",
         Reply = "reply",
         Dm = "dm",

@@ -13,6 +13,7 @@ use crate::log::event::{Event, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::{dereferences, request};
 use crate::store::{columns, new_row};
 
 /// A memory block was attached to a thread.
@@ -48,30 +49,35 @@ impl Event for MemoryBlockDetached {
 
 /// An attachment of a memory block to a thread.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Attachment {
+#[non_exhaustive]
+pub struct Attachment {
     /// Id of the thread.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Id of the memory block.
-    block_id: BlockId,
+    pub block_id: BlockId,
     /// Position in the workspace's log at which the block was attached.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! { attachment_columns: Attachment as a { thread_id, block_id, lsn } }
 
-/// Attaches a memory block to a thread, for the members who work on the thread, and returns the attachment.
-///
-/// Attaching a block again changes nothing.
-///
-/// Fails with 409 `wrong-state` if the thread's channel is archived, if the thread already has 20 blocks, or
-/// if the block is already attached to 10,000 threads.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AttachMemoryBlock {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Id of the block.
-    block_id: BlockId,
+request! {
+    /// Attaches a memory block to a thread, for the members who work on the thread, and returns the
+    /// attachment.
+    ///
+    /// Attaching a block again changes nothing.
+    ///
+    /// Fails with 409 `wrong-state` if the thread's channel is archived, if the thread already has 20 blocks,
+    /// or if the block is already attached to 10,000 threads.
+    #[derive(Serialize)]
+    pub(super) struct AttachMemoryBlock {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Id of the block.
+        block_id: BlockId,
+    }
+
+    attach_memory_block(thread_id: ThreadId, block_id: BlockId) -> Attachment
 }
 
 pub(super) fn attach_memory_block(cx: &mut Write<'_>, input: &AttachMemoryBlock) -> Result<Attachment> {
@@ -140,17 +146,20 @@ fn subject(place: &ThreadPlace) -> Subject {
     Subject::thread(place.channel_id, place.thread_id)
 }
 
-/// Detaches a memory block from a thread, and returns the removed attachment. The block is not deleted.
-///
-/// Fails with 404 `not-found` if the block is not attached to the thread; 409 `wrong-state` if the thread's
-/// channel is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DetachMemoryBlock {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Id of the block.
-    block_id: BlockId,
+request! {
+    /// Detaches a memory block from a thread, and returns the removed attachment. The block is not deleted.
+    ///
+    /// Fails with 404 `not-found` if the block is not attached to the thread; 409 `wrong-state` if the
+    /// thread's channel is archived.
+    #[derive(Serialize)]
+    pub(super) struct DetachMemoryBlock {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Id of the block.
+        block_id: BlockId,
+    }
+
+    detach_memory_block(thread_id: ThreadId, block_id: BlockId) -> Attachment
 }
 
 pub(super) fn detach_memory_block(cx: &mut Write<'_>, input: &DetachMemoryBlock) -> Result<Attachment> {
@@ -167,21 +176,26 @@ const DETACH_BLOCK: &str = "delete from thread_memory_blocks where thread_id = $
 
 /// A memory block that is attached to a thread.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct AttachedBlock {
+#[non_exhaustive]
+pub struct AttachedBlock {
     #[serde(flatten)]
     pub block: MemoryBlock,
     /// Position in the workspace's log at which the block was attached.
-    attached_lsn: i64,
+    pub attached_lsn: i64,
 }
 
-/// Returns the memory blocks that are attached to a thread, in the order in which they were attached.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListThreadMemoryBlocks {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+dereferences! { AttachedBlock => block: MemoryBlock }
+
+request! {
+    /// Returns the memory blocks that are attached to a thread, in the order in which they were attached.
+    pub(super) struct ListThreadMemoryBlocks {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_thread_memory_blocks(thread_id: ThreadId) -> Page<AttachedBlock>
 }
 
 pub(super) fn list_thread_memory_blocks(

@@ -4,7 +4,7 @@
 //! deleted.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::{MemoryBlock, TABLE, load_block_in};
@@ -17,6 +17,7 @@ use crate::limits::{MEMORY_DEFAULT_CHARS, MEMORY_DESCRIPTION_MAX, MEMORY_MAX, ME
 use crate::log::event::{Event, Subject};
 use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{Caller, DestroyPermit, Write, purged};
+use crate::request::request;
 use crate::schema::default_is;
 use crate::text::{Change, Count, Patch, Prose, Text, characters};
 
@@ -111,28 +112,31 @@ impl Event for MemoryBlockDeleted {
     }
 }
 
-/// Creates a memory block, a text that members share, and returns the block.
-///
-/// Every member of the workspace may read the block, even if it is attached only to threads of private
-/// channels.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CreateMemoryBlock {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// Label of the block. It need not be unique.
-    label: Label,
-    /// Purpose of the block.
-    description: Option<Description>,
-    /// Maximum characters of the value: 1 to 100,000. Default: 5000.
-    limit: Option<CharLimit>,
-    /// Whether only you and members with `channel:admin` may change the block.
-    #[schemars(transform = default_is("false"))]
-    #[serde(default)]
-    read_only: bool,
-    /// Text of the block.
-    #[schemars(transform = default_is("nothing"))]
-    value: Option<Value>,
+request! {
+    /// Creates a memory block, a text that members share, and returns the block.
+    ///
+    /// Every member of the workspace may read the block, even if it is attached only to threads of private
+    /// channels.
+    #[derive(Serialize)]
+    pub(super) struct CreateMemoryBlock {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// Label of the block. It need not be unique.
+        label: Label,
+        /// Purpose of the block.
+        description: Option<Description>,
+        /// Maximum characters of the value: 1 to 100,000. Default: 5000.
+        limit: Option<CharLimit>,
+        /// Whether only you and members with `channel:admin` may change the block.
+        #[schemars(transform = default_is("false"))]
+        #[serde(default)]
+        read_only: bool,
+        /// Text of the block.
+        #[schemars(transform = default_is("nothing"))]
+        value: Option<Value>,
+    }
+
+    create_memory_block(label: Label) -> MemoryBlock
 }
 
 pub(super) fn create_memory_block(cx: &mut Write<'_>, input: &CreateMemoryBlock) -> Result<MemoryBlock> {
@@ -176,38 +180,41 @@ fn checked_size(block: &MemoryBlock) -> Result<i64> {
     Err(Error::in_field("value", format!("{size} characters, and the limit of the block is {limit}")))
 }
 
-/// Changes a memory block and returns it.
-///
-/// The whole value is replaced, and the last writer wins. With `expected_version`, the call fails if the
-/// block has another version. Absent fields keep their value.
-///
-/// Fails with 403 `forbidden` if the block is read-only, or you change `read_only`, and you did not create
-/// the block and lack `channel:admin`; 409 `version-conflict`, with the current `version` and the member who
-/// wrote it in `updated_by`, if the current version is not `expected_version`.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetMemoryBlock {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// Id of the block.
-    block_id: BlockId,
-    /// New label of the block.
-    #[serde(default, skip_serializing_if = "Change::is_keep")]
-    label: Change<Label>,
-    /// New purpose of the block; null removes it.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    description: Patch<Description>,
-    /// Maximum characters of the value: up to 100,000, but not fewer than the value has.
-    #[serde(default, skip_serializing_if = "Change::is_keep")]
-    limit: Change<CharLimit>,
-    /// Whether only the block's creator and members with `channel:admin` may change the block.
-    #[serde(default, skip_serializing_if = "Change::is_keep")]
-    read_only: Change<bool>,
-    /// New text of the block.
-    #[serde(default, skip_serializing_if = "Change::is_keep")]
-    value: Change<Value>,
-    /// The version that you have read. Default: any version.
-    expected_version: Option<Count<1, { i64::MAX }>>,
+request! {
+    /// Changes a memory block and returns it.
+    ///
+    /// The whole value is replaced, and the last writer wins. With `expected_version`, the call fails if the
+    /// block has another version. Absent fields keep their value.
+    ///
+    /// Fails with 403 `forbidden` if the block is read-only, or you change `read_only`, and you did not
+    /// create the block and lack `channel:admin`; 409 `version-conflict`, with the current `version` and the
+    /// member who wrote it in `updated_by`, if the current version is not `expected_version`.
+    #[derive(Serialize)]
+    pub(super) struct SetMemoryBlock {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// Id of the block.
+        block_id: BlockId,
+        /// New label of the block.
+        #[serde(default, skip_serializing_if = "Change::is_keep")]
+        label: Change<Label>,
+        /// New purpose of the block; null removes it.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        description: Patch<Description>,
+        /// Maximum characters of the value: up to 100,000, but not fewer than the value has.
+        #[serde(default, skip_serializing_if = "Change::is_keep")]
+        limit: Change<CharLimit>,
+        /// Whether only the block's creator and members with `channel:admin` may change the block.
+        #[serde(default, skip_serializing_if = "Change::is_keep")]
+        read_only: Change<bool>,
+        /// New text of the block.
+        #[serde(default, skip_serializing_if = "Change::is_keep")]
+        value: Change<Value>,
+        /// The version that you have read. Default: any version.
+        expected_version: Option<Count<1, { i64::MAX }>>,
+    }
+
+    set_memory_block(block_id: BlockId) clears(description => clear_description) -> MemoryBlock
 }
 
 pub(super) fn set_memory_block(cx: &mut Write<'_>, input: &SetMemoryBlock) -> Result<MemoryBlock> {
@@ -311,17 +318,20 @@ const UPDATE_BLOCK: &str = "
         version = $7, updated_by = $8, at = $9, lsn = $10
     where id = $1";
 
-/// Deletes a memory block, detaches it from all threads, and returns the deleted block.
-///
-/// Fails with 403 `forbidden` if the block is read-only, you did not create the block and you lack
-/// `channel:admin`; 409 `legal-hold` if the workspace is under a legal hold.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DeleteMemoryBlock {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// Id of the block.
-    block_id: BlockId,
+request! {
+    /// Deletes a memory block, detaches it from all threads, and returns the deleted block.
+    ///
+    /// Fails with 403 `forbidden` if the block is read-only, you did not create the block and you lack
+    /// `channel:admin`; 409 `legal-hold` if the workspace is under a legal hold.
+    #[derive(Serialize)]
+    pub(super) struct DeleteMemoryBlock {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// Id of the block.
+        block_id: BlockId,
+    }
+
+    delete_memory_block(block_id: BlockId) -> MemoryBlock
 }
 
 pub(super) fn delete_memory_block(cx: &mut Write<'_>, input: &DeleteMemoryBlock) -> Result<MemoryBlock> {

@@ -5,12 +5,12 @@
 //! file defines and reads blocks; `change` creates, changes and deletes blocks, `attached` attaches blocks to
 //! threads, and `wait` waits for the next version of a block.
 
-mod change;
-mod attached;
-mod wait;
+pub(crate) mod change;
+pub(crate) mod attached;
+pub(crate) mod wait;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -24,6 +24,7 @@ use crate::op::{
     wait as wait_for, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::time::Time;
 pub(crate) use attached::{AttachedBlock, attached_blocks};
@@ -165,31 +166,32 @@ fn operations() -> Vec<Operation> {
 
 /// A memory block: a text that the members of a workspace share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct MemoryBlock {
+#[non_exhaustive]
+pub struct MemoryBlock {
     /// Id of the memory block.
-    id: BlockId,
+    pub id: BlockId,
     /// Id of the block's workspace. All members of the workspace may read the block.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Label of the block. Other blocks may have the same label.
-    label: String,
+    pub label: String,
     /// Purpose of the block; null if not set.
-    description: Option<String>,
+    pub description: Option<String>,
     /// Maximum length of the block's value, in characters.
-    limit: i64,
+    pub limit: i64,
     /// Whether only the block's creator and members with `channel:admin` may change the block.
-    read_only: bool,
+    pub read_only: bool,
     /// Value of the block: the shared text.
     pub value: String,
     /// Version of the block, which starts at 1 and rises with each change.
-    version: i64,
+    pub version: i64,
     /// Id of the member who created the block; null if the service itself created it.
-    created_by: Option<MemberId>,
+    pub created_by: Option<MemberId>,
     /// Id of the member who last changed the block; null if the service itself changed it.
-    updated_by: Option<MemberId>,
+    pub updated_by: Option<MemberId>,
     /// Time at which the block was last changed.
-    updated_at: Time,
+    pub updated_at: Time,
     /// Position in the workspace's log of the last change of the block.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! {
@@ -222,14 +224,16 @@ impl<I> Answer<I> for MemoryBlock {
     }
 }
 
-/// Returns the memory blocks of a workspace, in the order in which they were last changed.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListMemoryBlocks {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the memory blocks of a workspace, in the order in which they were last changed.
+    struct ListMemoryBlocks {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_memory_blocks() -> Page<MemoryBlock>
 }
 
 fn list_memory_blocks(cx: &Read<'_>, input: &ListMemoryBlocks) -> Result<Page<MemoryBlock>> {
@@ -246,14 +250,16 @@ const LIST_BLOCKS: &str = concat!(
     " from memory_blocks b where b.workspace_id = $1 and b.lsn > $2 order by b.lsn limit $3"
 );
 
-/// Returns one memory block, a text that members share, by its id.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetMemoryBlock {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// Id of the block.
-    block_id: BlockId,
+request! {
+    /// Returns one memory block, a text that members share, by its id.
+    struct GetMemoryBlock {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// Id of the block.
+        block_id: BlockId,
+    }
+
+    get_memory_block(block_id: BlockId) -> MemoryBlock
 }
 
 fn get_memory_block(cx: &Read<'_>, input: &GetMemoryBlock) -> Result<MemoryBlock> {

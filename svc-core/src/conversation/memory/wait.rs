@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use super::change::{MemoryBlockDeleted, MemoryBlockUpdated};
 use super::{MemoryBlock, load_block_in};
 use crate::Result;
@@ -13,22 +10,25 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
+use crate::request::request;
 use crate::text::Count;
 
-/// Waits until a memory block has a newer version than the given version, and returns the block.
-///
-/// Returns immediately if a newer version exists. A block deleted during the wait is not found. Returns
-/// `{"timed_out": true}` on timeout.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WaitForMemoryBlock {
-    /// Id of your workspace.
-    workspace_id: OwnWorkspaceId,
-    /// Id of the block.
-    block_id: BlockId,
-    /// The version that you have read, or 0 for no version. Default: the current version.
-    after_version: Option<Count<0, { i64::MAX }>>,
-    timeout_secs: Option<WaitSecs>,
+request! {
+    /// Waits until a memory block has a newer version than the given version, and returns the block.
+    ///
+    /// Returns immediately if a newer version exists. A block deleted during the wait is not found. Returns
+    /// `{"timed_out": true}` on timeout.
+    pub(super) struct WaitForMemoryBlock {
+        /// Id of your workspace.
+        workspace_id: OwnWorkspaceId,
+        /// Id of the block.
+        block_id: BlockId,
+        /// The version that you have read, or 0 for no version. Default: the current version.
+        after_version: Option<Count<0, { i64::MAX }>>,
+        timeout_secs: Option<WaitSecs>,
+    }
+
+    wait_for_memory_block(block_id: BlockId) -> crate::op::WaitOutput<MemoryBlock>
 }
 
 impl LongPoll for WaitForMemoryBlock {

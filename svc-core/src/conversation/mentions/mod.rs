@@ -29,16 +29,18 @@ pub(crate) use parse::{NameBudget, PossibleMentions};
 /// A member whom a message mentions by handle and reaches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Mentioned")]
-pub(crate) struct MentionedMember {
+#[non_exhaustive]
+pub struct MentionedMember {
     /// Id of the mentioned member.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// Whether the member is online now.
-    online: bool,
+    pub online: bool,
 }
 
 named_enum! {
     /// The reason why a mention reaches no member.
-    pub(crate) enum WhyNot {
+    #[non_exhaustive]
+    pub enum WhyNot {
         Unknown = "unknown",
         CannotSee = "cannot_see",
         Inactive = "inactive",
@@ -50,14 +52,15 @@ named_enum! {
 /// A mention that reaches no member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "NotReached")]
-pub(crate) struct UnreachedMention {
+#[non_exhaustive]
+pub struct UnreachedMention {
     /// The mention as written in the text, including the `@`.
-    text: String,
+    pub text: String,
     /// Reason why the mention reaches no member: `unknown` if no member has the handle, `cannot_see` if the
     /// member may not see the channel, `inactive` if the member is deactivated, `not_allowed` if the group
     /// has more than 15 other members and the author lacks `channel:admin`, `too_many` if the group has more
     /// than 1000 other members, or if 50 other mentions precede this mention.
-    why: WhyNot,
+    pub why: WhyNot,
 }
 
 /// A group of a channel's members that a message can mention: `@channel` or `@here`.

@@ -241,7 +241,8 @@ pub(super) fn replay_removed_relations(event: &ReplayedEvent<'_>, message: &Valu
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Cited")]
-pub(crate) enum CitationState {
+#[non_exhaustive]
+pub enum CitationState {
     /// The address does not cite a text.
     None,
     /// The cited text is current.

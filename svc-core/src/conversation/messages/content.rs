@@ -5,8 +5,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::argument::{Argument, Field};
 use crate::hash::ArtifactSha;
 use crate::id::VoteId;
 use crate::limits::{CONTENT_BLOCKS_MAX, LANGUAGE_MAX, MESSAGE_MAX, TITLE_MAX, URI_MAX};
@@ -22,7 +23,7 @@ pub(super) type GivenContent = Items<GivenBlock, CONTENT_BLOCKS_MAX>;
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(inline)]
-pub(crate) enum GivenBlock {
+pub enum GivenBlock {
     /// Text in Markdown.
     Text {
         /// The text of the block, in Markdown.
@@ -59,11 +60,55 @@ pub(crate) enum GivenBlock {
     },
 }
 
+/// A content block of a message, such as text in Markdown or a link.
+#[derive(Clone, Debug)]
+pub struct ContentBlock(serde_json::Value);
+
+impl ContentBlock {
+    /// Creates a block of text in Markdown.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self(json!({"type": "text", "text": text.into()}))
+    }
+
+    /// Creates a block of source code, or of the output of a program.
+    pub fn code(text: impl Into<String>) -> Self {
+        Self(json!({"type": "code", "text": text.into()}))
+    }
+
+    /// Creates a block of source code in a language, such as `rust`.
+    pub fn code_in(language: impl Into<String>, text: impl Into<String>) -> Self {
+        Self(json!({"type": "code", "text": text.into(), "language": language.into()}))
+    }
+
+    /// Creates a block with the address of a resource.
+    pub fn link(uri: impl Into<String>) -> Self {
+        Self(json!({"type": "resource_link", "uri": uri.into()}))
+    }
+
+    /// Creates a block with a JSON object for programs.
+    pub fn data(data: Metadata) -> Self {
+        Self(json!({"type": "data", "data": data}))
+    }
+
+    /// Creates a block with the artifact that has this SHA-256, as 64 hex digits in lower case.
+    pub fn artifact(sha: impl Into<String>) -> Self {
+        Self(json!({"type": "artifact", "sha": sha.into()}))
+    }
+}
+
+impl Field for GivenBlock {}
+
+impl Argument<GivenBlock> for ContentBlock {
+    fn value(self) -> serde_json::Value {
+        self.0
+    }
+}
+
 /// A content block that only the service creates.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schemars(inline)]
-pub(crate) enum ServiceBlock {
+pub enum ServiceBlock {
     /// A vote: its question and its options.
     Vote {
         /// Id of the vote.
@@ -78,7 +123,7 @@ pub(crate) enum ServiceBlock {
 /// A content block of a message.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum Block {
+pub enum Block {
     /// A block supplied by the author.
     Given(GivenBlock),
     /// A block created by the service.

@@ -5,7 +5,7 @@
 //! the cost grows with the length of the text and would otherwise delay other requests in the queue.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Message;
 use super::citations::{self, CitationChange, CitationRelation};
@@ -25,43 +25,48 @@ use crate::log::event::{Event, RecordedEvent};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Caller, DestroyPermit, PreflightResult, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::{dereferences, request};
 use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
 use crate::time::Time;
 
 /// An earlier text of a message, which an edit has replaced.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct EarlierText {
+#[non_exhaustive]
+pub struct EarlierText {
     /// Id of the message.
-    message_id: MessageId,
+    pub message_id: MessageId,
     /// Number of the text: 0 for the text as posted, 1 after the first edit, and so on.
-    edit: i64,
+    pub edit: i64,
     /// Time at which the text was written.
-    written_at: Time,
+    pub written_at: Time,
     /// Whether the message is live but this text cannot be decrypted, because the database or a key is
     /// damaged.
-    unreadable: bool,
+    pub unreadable: bool,
     /// Body of the earlier text; blank if the message is withdrawn, or if the text is unreadable.
-    body: String,
+    pub body: String,
     /// Metadata of the earlier text; empty if the message is withdrawn, or if the text is unreadable.
-    metadata: Metadata,
+    pub metadata: Metadata,
     /// Content blocks in addition to the body; empty if the message is withdrawn, or if the text is
     /// unreadable.
-    content: Vec<Block>,
+    pub content: Vec<Block>,
     /// Position in the workspace's log of the edit that replaced this text.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 /// A message after an edit.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct EditedMessage {
+#[non_exhaustive]
+pub struct EditedMessage {
     #[serde(flatten)]
-    message: Message,
+    pub message: Message,
     /// The members that the message mentions by handle and reaches, without yourself.
-    mentioned: Vec<MentionedMember>,
+    pub mentioned: Vec<MentionedMember>,
     /// The mentions in the message that reach no member.
-    not_reached: Vec<UnreachedMention>,
+    pub not_reached: Vec<UnreachedMention>,
 }
+
+dereferences! { EditedMessage => message: Message }
 
 impl Answer<EditMessage> for EditedMessage {
     type Kept = MessageId;
@@ -111,32 +116,37 @@ impl Event for MessageEdited {
     }
 }
 
-/// Changes one of your own messages and returns the message.
-///
-/// Absent fields keep their value; an edit that changes nothing is not recorded. `list_message_edits` returns
-/// the earlier text.
-///
-/// Members whom only the new text mentions are notified; notifications of members whom only the old text
-/// mentions are removed. If another edit of the message is committed first, and the old and new texts have
-/// more than 16 KiB together, the request may fail with 503 `overloaded` and must be sent again.
-///
-/// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
-/// unreadable, if it contains the text of a review, an approval gate or a vote, or if its channel is
-/// archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EditMessage {
-    /// Id of the message.
-    message_id: MessageId,
-    /// New text of the message, in Markdown.
-    #[serde(default, skip_serializing_if = "Change::is_keep")]
-    body: Change<Prose<1, MESSAGE_MAX>>,
-    /// Replaces the whole metadata; null empties it. A `notice` of the service is kept, and cannot be set.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    metadata: Patch<GivenMetadata>,
-    /// Replaces all content blocks; null removes them.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    content: Patch<GivenContent>,
+request! {
+    /// Changes one of your own messages and returns the message.
+    ///
+    /// Absent fields keep their value; an edit that changes nothing is not recorded. `list_message_edits`
+    /// returns the earlier text.
+    ///
+    /// Members whom only the new text mentions are notified; notifications of members whom only the old text
+    /// mentions are removed. If another edit of the message is committed first, and the old and new texts
+    /// have more than 16 KiB together, the request may fail with 503 `overloaded` and must be sent again.
+    ///
+    /// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
+    /// unreadable, if it contains the text of a review, an approval gate or a vote, or if its channel is
+    /// archived.
+    #[derive(Serialize)]
+    pub(super) struct EditMessage {
+        /// Id of the message.
+        message_id: MessageId,
+        /// New text of the message, in Markdown.
+        #[serde(default, skip_serializing_if = "Change::is_keep")]
+        body: Change<Prose<1, MESSAGE_MAX>>,
+        /// Replaces the whole metadata; null empties it. A `notice` of the service is kept, and cannot be
+        /// set.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        metadata: Patch<GivenMetadata>,
+        /// Replaces all content blocks; null removes them.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        content: Patch<GivenContent>,
+    }
+
+    edit_message(message_id: MessageId)
+        clears(metadata => clear_metadata, content => clear_content) -> EditedMessage
 }
 
 /// An edit that is ready to be written: the content before and after the edit, all mentions in both, and the
@@ -310,19 +320,21 @@ fn apply_edit(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintex
     Ok(plaintext)
 }
 
-/// Returns the earlier texts of a message, which edits have replaced, oldest first.
-///
-/// A message that was never edited has no earlier texts; `get_message` returns the current text. If the
-/// message is withdrawn, its earlier texts are blank.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListMessageEdits {
-    /// Id of the message.
-    message_id: MessageId,
-    #[serde(default)]
-    cursor: Option<Cursor>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns the earlier texts of a message, which edits have replaced, oldest first.
+    ///
+    /// A message that was never edited has no earlier texts; `get_message` returns the current text. If the
+    /// message is withdrawn, its earlier texts are blank.
+    pub(super) struct ListMessageEdits {
+        /// Id of the message.
+        message_id: MessageId,
+        #[serde(default)]
+        cursor: Option<Cursor>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_message_edits(message_id: MessageId) -> Page<EarlierText>
 }
 
 pub(super) fn list_message_edits(cx: &Read<'_>, input: &ListMessageEdits) -> Result<Page<EarlierText>> {

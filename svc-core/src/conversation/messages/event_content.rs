@@ -36,6 +36,7 @@ use crate::store::{Engine, columns};
 
 /// An event of a workspace's log, with the plaintext of its message if it has one.
 #[derive(Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct OpenedEvent {
     #[serde(flatten)]
     stored: StoredEvent,

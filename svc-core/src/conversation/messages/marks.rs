@@ -14,14 +14,15 @@ use crate::store::{Engine, columns};
 
 /// The number of reactions to a message with one emoji.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct ReactionCount {
+#[non_exhaustive]
+pub struct ReactionCount {
     /// The emoji, or a custom name such as `shipit`.
-    emoji: String,
+    pub emoji: String,
     /// Number of members who reacted with the emoji.
-    count: i64,
+    pub count: i64,
     /// Present and true if `count` is a lower bound, because the messages have too many reactions to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    at_least: bool,
+    pub at_least: bool,
 }
 
 /// The marks of a message: its reactions, and whether it is pinned.

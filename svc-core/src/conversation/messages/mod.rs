@@ -7,15 +7,15 @@
 //! pins are in separate files. Mentions and inboxes are separate features.
 
 mod keys;
-mod content;
+pub(crate) mod content;
 mod plaintext;
-mod marks;
+pub(crate) mod marks;
 mod message_row;
-mod citations;
-mod edit;
-mod post;
-mod event_content;
-mod withdraw;
+pub(crate) mod citations;
+pub(crate) mod edit;
+pub(crate) mod post;
+pub(crate) mod event_content;
+pub(crate) mod withdraw;
 mod prune;
 pub(crate) mod reactions;
 pub(crate) mod pins;
@@ -23,7 +23,7 @@ pub(crate) mod pins;
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -38,6 +38,7 @@ use crate::log::event::EventKind;
 use crate::log::floor::MessagesPruned;
 use crate::op::{Answer, Effect, Feature, Operation, Read, Records, Sample, changing, destructive, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::Engine;
 use crate::time::Time;
 pub(crate) use citations::{CitableMessage, CitationState, find_cited_message, replay_created_relation};
@@ -66,45 +67,46 @@ pub(crate) use withdraw::VOTES_OF_MESSAGES;
 ///
 /// A withdrawn message is returned with a blank body, no metadata and no content blocks.
 #[derive(Serialize, JsonSchema)]
-struct Message {
+#[non_exhaustive]
+pub struct Message {
     /// Id of the message.
-    id: MessageId,
+    pub id: MessageId,
     /// Id of the workspace that contains the message.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Id of the channel that contains the message's thread.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// Id of the thread that contains the message.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Id of the member who posted the message; null if the service itself posted it.
-    author_id: Option<MemberId>,
+    pub author_id: Option<MemberId>,
     /// Time at which the message was posted.
-    posted_at: Time,
+    pub posted_at: Time,
     /// Time of the last edit of the message; null if the message was never edited.
-    edited_at: Option<Time>,
+    pub edited_at: Option<Time>,
     /// Number of times that the message was edited.
-    edits: i64,
+    pub edits: i64,
     /// Whether the message was withdrawn.
-    withdrawn: bool,
+    pub withdrawn: bool,
     /// Whether the message is live but cannot be decrypted, because the database or a key is damaged.
-    unreadable: bool,
+    pub unreadable: bool,
     /// Body of the message, in Markdown; blank if the message is withdrawn or unreadable.
-    body: String,
+    pub body: String,
     /// Metadata of the message; empty if the message is withdrawn or unreadable.
-    metadata: Metadata,
+    pub metadata: Metadata,
     /// Content blocks in addition to the body; empty if the message is withdrawn or unreadable.
-    content: Vec<Block>,
+    pub content: Vec<Block>,
     /// Number of reactions per emoji, in the order in which each emoji was first used; empty if the message
     /// is withdrawn.
-    reactions: Vec<ReactionCount>,
+    pub reactions: Vec<ReactionCount>,
     /// Whether the message is pinned in its channel.
-    pinned: bool,
+    pub pinned: bool,
     /// Address of the message, for citations. The address never changes.
-    uri: String,
+    pub uri: String,
     /// Content hash of the event that contains the message's current or last content, as `sha256:<hex>`; null
     /// if the event was pruned by an old version of the service that did not keep the hash.
-    content_hash: Option<String>,
+    pub content_hash: Option<String>,
     /// Position in the workspace's log at which the message was posted.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 impl<I> Answer<I> for Message {
@@ -121,7 +123,8 @@ impl<I> Answer<I> for Message {
 
 /// A message in the result of `get_thread_context`.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct ContextMessage {
+#[non_exhaustive]
+pub struct ContextMessage {
     /// Id of the message.
     pub id: MessageId,
     /// Id of the member who posted the message; null if the service itself posted it.
@@ -133,7 +136,7 @@ pub(crate) struct ContextMessage {
     /// Body of the message, in Markdown; blank if the message is unreadable.
     pub body: String,
     /// Content blocks in addition to the body; empty if the message is unreadable.
-    content: Vec<Block>,
+    pub content: Vec<Block>,
 }
 
 pub(crate) fn feature() -> Feature {
@@ -270,37 +273,41 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Returns one message by its id.
-///
-/// The body is blank if the message is withdrawn, or if the service cannot decrypt it (`unreadable`).
-///
-/// A purged message is not found.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetMessage {
-    /// Id of the message.
-    message_id: MessageId,
+request! {
+    /// Returns one message by its id.
+    ///
+    /// The body is blank if the message is withdrawn, or if the service cannot decrypt it (`unreadable`).
+    ///
+    /// A purged message is not found.
+    struct GetMessage {
+        /// Id of the message.
+        message_id: MessageId,
+    }
+
+    get_message(message_id: MessageId) -> Message
 }
 
 fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
     visible_message(cx, input.message_id)?.decrypt(cx)
 }
 
-/// Returns the messages of a thread, oldest first by default.
-///
-/// Withdrawn messages, and messages that the service cannot decrypt (`unreadable`), have a blank body.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListMessages {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Whether to return the newest message first.
-    #[serde(default)]
-    newest_first: bool,
-    #[serde(default)]
-    cursor: Option<Cursor>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns the messages of a thread, oldest first by default.
+    ///
+    /// Withdrawn messages, and messages that the service cannot decrypt (`unreadable`), have a blank body.
+    struct ListMessages {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Whether to return the newest message first.
+        #[serde(default)]
+        newest_first: bool,
+        #[serde(default)]
+        cursor: Option<Cursor>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_messages(thread_id: ThreadId) -> Page<Message>
 }
 
 fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {

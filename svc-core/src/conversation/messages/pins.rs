@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::Message;
@@ -25,6 +25,7 @@ use crate::op::{
     Answer, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read, within};
+use crate::request::request;
 use crate::store::{FromRow, Row, new_row};
 use crate::time::Time;
 
@@ -82,19 +83,20 @@ fn operations() -> Vec<Operation> {
 
 /// A pin of a message in its channel.
 #[derive(Serialize, JsonSchema)]
-struct ChannelPin {
+#[non_exhaustive]
+pub struct ChannelPin {
     /// Id of the message.
-    message_id: MessageId,
+    pub message_id: MessageId,
     /// Id of the message's thread.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Id of the channel that contains the message's thread.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// Id of the member who pinned the message; null if the service itself pinned it.
-    pinned_by: Option<MemberId>,
+    pub pinned_by: Option<MemberId>,
     /// Time at which the message was pinned.
-    pinned_at: Time,
+    pub pinned_at: Time,
     /// Position in the workspace's log at which the message was pinned.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 impl ChannelPin {
@@ -121,11 +123,12 @@ impl<I> Answer<I> for ChannelPin {
 /// The message that was unpinned, and its channel.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Unpinned")]
-struct UnpinnedMessage {
+#[non_exhaustive]
+pub struct UnpinnedMessage {
     /// Id of the message.
-    message_id: MessageId,
+    pub message_id: MessageId,
     /// Id of the channel that contains the message's thread.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
 }
 
 impl<I> Answer<I> for UnpinnedMessage {
@@ -178,19 +181,22 @@ impl Event for MessageUnpinned {
     }
 }
 
-/// Pins a message in its channel, where `list_pins` returns it, and returns the pin.
-///
-/// Withdrawing the message removes the pin.
-///
-/// Pinning a pinned message changes nothing.
-///
-/// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if 100 messages
-/// are already pinned in the channel.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PinMessage {
-    /// Id of the message.
-    message_id: MessageId,
+request! {
+    /// Pins a message in its channel, where `list_pins` returns it, and returns the pin.
+    ///
+    /// Withdrawing the message removes the pin.
+    ///
+    /// Pinning a pinned message changes nothing.
+    ///
+    /// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if 100
+    /// messages are already pinned in the channel.
+    #[derive(Serialize)]
+    struct PinMessage {
+        /// Id of the message.
+        message_id: MessageId,
+    }
+
+    pin_message(message_id: MessageId) -> ChannelPin
 }
 
 fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
@@ -222,14 +228,18 @@ const COUNT_PINS: &str = concat!(
     not_pruned!()
 );
 
-/// Unpins a message, even if another member pinned it, and returns the ids of the message and its channel.
-///
-/// Fails with 404 `not-found` if the message is not pinned.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct UnpinMessage {
-    /// Id of the message.
-    message_id: MessageId,
+request! {
+    /// Unpins a message, even if another member pinned it, and returns the ids of the message and its
+    /// channel.
+    ///
+    /// Fails with 404 `not-found` if the message is not pinned.
+    #[derive(Serialize)]
+    struct UnpinMessage {
+        /// Id of the message.
+        message_id: MessageId,
+    }
+
+    unpin_message(message_id: MessageId) -> UnpinnedMessage
 }
 
 fn unpin_message(cx: &mut Write<'_>, input: &UnpinMessage) -> Result<UnpinnedMessage> {
@@ -252,27 +262,30 @@ fn remove_pins(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]
 
 /// A pinned message, with the member who pinned it and the time.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct PinnedMessage {
+#[non_exhaustive]
+pub struct PinnedMessage {
     /// Id of the member who pinned the message; null if the service itself pinned it.
-    pinned_by: Option<MemberId>,
+    pub pinned_by: Option<MemberId>,
     /// Time at which the message was pinned.
-    pinned_at: Time,
+    pub pinned_at: Time,
     /// Position in the workspace's log at which the message was pinned.
-    lsn: i64,
+    pub lsn: i64,
     /// The pinned message.
-    message: Message,
+    pub message: Message,
 }
 
-/// Returns the messages that are pinned in a channel, in the order in which they were pinned.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListPins {
-    /// Id of the channel.
-    channel_id: ChannelId,
-    #[serde(default)]
-    cursor: Option<Cursor>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns the messages that are pinned in a channel, in the order in which they were pinned.
+    struct ListPins {
+        /// Id of the channel.
+        channel_id: ChannelId,
+        #[serde(default)]
+        cursor: Option<Cursor>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_pins(channel_id: ChannelId) -> Page<PinnedMessage>
 }
 
 fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {

@@ -39,7 +39,15 @@ pub(super) fn is_notice(metadata: &Metadata) -> bool {
 
 /// Metadata supplied by a caller, without the members that are reserved for the service.
 #[derive(Clone, Default, Serialize)]
-pub(super) struct GivenMetadata(Metadata);
+pub struct GivenMetadata(Metadata);
+
+impl crate::argument::Field for GivenMetadata {}
+
+impl crate::argument::Argument<GivenMetadata> for serde_json::Map<String, serde_json::Value> {
+    fn value(self) -> serde_json::Value {
+        serde_json::Value::Object(self)
+    }
+}
 
 impl GivenMetadata {
     /// Returns the metadata after an edit: the members that the caller supplied, and the reserved members of

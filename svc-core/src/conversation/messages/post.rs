@@ -6,7 +6,7 @@
 //! depends on rows that it reads seals the text inside the transaction, with [`seal_in_transaction`].
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::citations::{self, CitationChange, CitationRelation};
@@ -29,6 +29,7 @@ use crate::log::key_tree::Binding;
 use crate::log::replay::ReplayedEvent;
 use crate::log::seal::{MessageKey, Sealer};
 use crate::op::{Answer, Read, SharedState, Write};
+use crate::request::request;
 use crate::store::new_row;
 use crate::text::Prose;
 use crate::time::Time;
@@ -36,7 +37,8 @@ use crate::time::Time;
 /// Result of posting a message: the message's id and address, and the members whom it reaches.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Posted")]
-pub(crate) struct PostedMessage {
+#[non_exhaustive]
+pub struct PostedMessage {
     /// Id of the message.
     pub id: MessageId,
     /// Id of the message's author, which is your own id; null if the service itself posted the message.
@@ -109,37 +111,40 @@ impl Event for MessagePosted {
     }
 }
 
-/// Posts a message in a thread in your name, and returns the id of the message.
-///
-/// An `@` followed by a handle notifies that member. `mentioned` lists the members reached, `not_reached` the
-/// mentions that reach no member.
-///
-/// `@channel` mentions all members of the channel, `@here` only the members who are online. Mentioning more
-/// than 15 other members in this way needs `channel:admin`, and more than 1000 cannot be mentioned. Mentions
-/// in code, quotes, addresses and HTML are ignored. The body and text blocks can contain mentions, of which
-/// the first 50 have an effect. In a direct message, all other members are notified. Only you can edit the
-/// message; `delete_message` withdraws it.
-///
-/// Fails with 409 `wrong-state` if the channel is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PostMessage {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Text of the message, in Markdown.
-    body: Prose<1, MESSAGE_MAX>,
-    /// Any JSON object for programs, up to 256 KiB.
+request! {
+    /// Posts a message in a thread in your name, and returns the id of the message.
     ///
-    /// `artifacts` is a list of SHA-256 sums of artifacts, `citations` a list of up to 100 {uri,
-    /// content_hash}. A citation whose uri contains a different hash is rejected. A citation of a message
-    /// that you can see creates the relation `cites`. The member `notice` is reserved for the service and
-    /// rejected. Numbers of 2^53 or more are rejected too: send them as strings.
-    metadata: Option<GivenMetadata>,
-    /// Up to 64 blocks in addition to the body, each with the fields of its `type`.
+    /// An `@` followed by a handle notifies that member. `mentioned` lists the members reached, `not_reached`
+    /// the mentions that reach no member.
     ///
-    /// Blocks and metadata together may have up to 256 KiB of JSON.
-    #[serde(default)]
-    content: Option<GivenContent>,
+    /// `@channel` mentions all members of the channel, `@here` only the members who are online. Mentioning
+    /// more than 15 other members in this way needs `channel:admin`, and more than 1000 cannot be mentioned.
+    /// Mentions in code, quotes, addresses and HTML are ignored. The body and text blocks can contain
+    /// mentions, of which the first 50 have an effect. In a direct message, all other members are notified.
+    /// Only you can edit the message; `delete_message` withdraws it.
+    ///
+    /// Fails with 409 `wrong-state` if the channel is archived.
+    #[derive(Serialize)]
+    pub(super) struct PostMessage {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Text of the message, in Markdown.
+        body: Prose<1, MESSAGE_MAX>,
+        /// Any JSON object for programs, up to 256 KiB.
+        ///
+        /// `artifacts` is a list of SHA-256 sums of artifacts, `citations` a list of up to 100 {uri,
+        /// content_hash}. A citation whose uri contains a different hash is rejected. A citation of a message
+        /// that you can see creates the relation `cites`. The member `notice` is reserved for the service and
+        /// rejected. Numbers of 2^53 or more are rejected too: send them as strings.
+        metadata: Option<GivenMetadata>,
+        /// Up to 64 blocks in addition to the body, each with the fields of its `type`.
+        ///
+        /// Blocks and metadata together may have up to 256 KiB of JSON.
+        #[serde(default)]
+        content: Option<GivenContent>,
+    }
+
+    post_message(thread_id: ThreadId, body: Prose<1, MESSAGE_MAX>) -> PostedMessage
 }
 
 /// A message that is ready to be posted: its id, its key, and its content sealed under that key.

@@ -22,6 +22,7 @@ use crate::op::{
     Answer, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
 use crate::page::{Cursor, Page};
+use crate::request::request;
 use crate::store::{Param, ToParam, columns, new_row};
 
 pub(crate) fn feature() -> Feature {
@@ -82,7 +83,9 @@ fn operations() -> Vec<Operation> {
 /// An emoji, its shortcode such as `tada`, or a custom name: 1 to 32 of the characters a-z, 0-9, `_`, `+` and
 /// `-`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Emoji(Cow<'static, str>);
+pub struct Emoji(Cow<'static, str>);
+
+crate::argument::text_arguments! { Emoji }
 
 /// Maximum characters of a custom reaction name.
 const NAME_MAX: usize = 32;
@@ -127,26 +130,28 @@ impl ToParam for Emoji {
 
 /// A member's reaction to a message.
 #[derive(Serialize, JsonSchema)]
-struct Reaction {
+#[non_exhaustive]
+pub struct Reaction {
     /// Id of the message.
-    message_id: MessageId,
+    pub message_id: MessageId,
     /// The emoji or the custom name. A shortcode in the request is converted to its emoji.
-    emoji: String,
+    pub emoji: String,
     /// Id of the member who reacted.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// Position in the workspace's log at which the reaction was added.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 /// A reaction that was removed.
 #[derive(Serialize, JsonSchema)]
-struct RemovedReaction {
+#[non_exhaustive]
+pub struct RemovedReaction {
     /// Id of the message.
-    message_id: MessageId,
+    pub message_id: MessageId,
     /// The emoji or the custom name of the removed reaction.
-    emoji: String,
+    pub emoji: String,
     /// Id of the member whose reaction was removed.
-    member_id: MemberId,
+    pub member_id: MemberId,
 }
 
 /// A member reacted to a message.
@@ -189,24 +194,27 @@ impl Event for ReactionRemoved<'_> {
     }
 }
 
-/// Adds your emoji reaction to a message, and returns the reaction.
-///
-/// Adding the same reaction again changes nothing.
-///
-/// Reactions are removed when the message is withdrawn; the log keeps their events.
-///
-/// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if the message
-/// already has reactions with 50 other emoji.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct AddReaction {
-    /// Id of the message.
-    message_id: MessageId,
-    /// An emoji, its shortcode such as `tada`, or a custom name.
+request! {
+    /// Adds your emoji reaction to a message, and returns the reaction.
     ///
-    /// A shortcode means the same reaction as its emoji, and so does an emoji without its variation selector.
-    /// A name has 1 to 32 of the characters a-z, 0-9, `_`, `+` and `-`.
-    emoji: Emoji,
+    /// Adding the same reaction again changes nothing.
+    ///
+    /// Reactions are removed when the message is withdrawn; the log keeps their events.
+    ///
+    /// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if the
+    /// message already has reactions with 50 other emoji.
+    #[derive(Serialize)]
+    struct AddReaction {
+        /// Id of the message.
+        message_id: MessageId,
+        /// An emoji, its shortcode such as `tada`, or a custom name.
+        ///
+        /// A shortcode means the same reaction as its emoji, and so does an emoji without its variation
+        /// selector. A name has 1 to 32 of the characters a-z, 0-9, `_`, `+` and `-`.
+        emoji: Emoji,
+    }
+
+    add_reaction(message_id: MessageId, emoji: Emoji) -> Reaction
 }
 
 fn add_reaction(cx: &mut Write<'_>, input: &AddReaction) -> Result<Reaction> {
@@ -255,16 +263,19 @@ impl Answer<AddReaction> for Reaction {
 const FIND_REACTION: &str =
     "select lsn from reactions where message_id = $1 and emoji = $2 and member_id = $3";
 
-/// Removes your reaction with an emoji from a message, and returns the removed reaction.
-///
-/// Fails with 404 `not-found` if you have not reacted to the message with that emoji.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RemoveReaction {
-    /// Id of the message.
-    message_id: MessageId,
-    /// The emoji, its shortcode, or the custom name.
-    emoji: Emoji,
+request! {
+    /// Removes your reaction with an emoji from a message, and returns the removed reaction.
+    ///
+    /// Fails with 404 `not-found` if you have not reacted to the message with that emoji.
+    #[derive(Serialize)]
+    struct RemoveReaction {
+        /// Id of the message.
+        message_id: MessageId,
+        /// The emoji, its shortcode, or the custom name.
+        emoji: Emoji,
+    }
+
+    remove_reaction(message_id: MessageId, emoji: Emoji) -> RemovedReaction
 }
 
 fn remove_reaction(cx: &mut Write<'_>, input: &RemoveReaction) -> Result<RemovedReaction> {
@@ -308,29 +319,32 @@ const DELETE_REACTIONS: &str = "delete from reactions where message_id = $1";
 
 /// The reactions to a message with one emoji.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-struct EmojiReactions {
+#[non_exhaustive]
+pub struct EmojiReactions {
     /// The emoji of the reaction, or a custom name.
-    emoji: String,
+    pub emoji: String,
     /// Number of members who reacted with the emoji.
-    count: i64,
+    pub count: i64,
     /// Present and true if `count` is a lower bound, because the message has too many reactions to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    at_least: bool,
+    pub at_least: bool,
     /// Ids of the first 50 members who reacted with the emoji, in the order of their reactions.
-    member_ids: Vec<MemberId>,
+    pub member_ids: Vec<MemberId>,
     /// Position in the workspace's log of the first reaction with the emoji.
-    lsn: i64,
+    pub lsn: i64,
 }
 
-/// Returns the reactions to a message, grouped by emoji, in the order in which each emoji was first used.
-///
-/// A withdrawn message has no reactions.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListReactions {
-    /// Id of the message.
-    message_id: MessageId,
-    cursor: Option<Cursor>,
+request! {
+    /// Returns the reactions to a message, grouped by emoji, in the order in which each emoji was first used.
+    ///
+    /// A withdrawn message has no reactions.
+    struct ListReactions {
+        /// Id of the message.
+        message_id: MessageId,
+        cursor: Option<Cursor>,
+    }
+
+    list_reactions(message_id: MessageId) -> Page<EmojiReactions>
 }
 
 fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReactions>> {

@@ -8,7 +8,7 @@
 use std::slice::from_ref;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::marks::MessageMarks;
@@ -23,13 +23,15 @@ use crate::id::{ChannelId, MemberId, MessageId};
 use crate::log::event::{Event, RecordedEvent};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Caller, DestroyPermit, Read, Write};
+use crate::request::request;
 
 /// The id of a message that was purged.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Purged")]
-pub(super) struct PurgedMessage {
+#[non_exhaustive]
+pub struct PurgedMessage {
     /// Id of the purged message, which can no longer be found.
-    message_id: MessageId,
+    pub message_id: MessageId,
     /// Id of the channel that contained the message.
     #[serde(skip)]
     channel_id: ChannelId,
@@ -113,22 +115,26 @@ impl Event for MessagePurged {
     }
 }
 
-/// Withdraws a message permanently, and returns the message with a blank body.
-///
-/// Destroys the message's key, so that its content can never be read again.
-///
-/// The message's reactions, pin and relations to other messages are removed. If the message is the question
-/// of a vote, the vote is closed. Withdrawing a withdrawn message changes nothing. If the message contains
-/// the reason for a cancel, the reason also disappears from the thread's notices, but the event
-/// ThreadCancelled still contains it. Withdrawing your own message needs `message:post` or `channel:admin`.
-///
-/// Fails with 403 `forbidden` if another member posted the message and you lack `channel:admin`. Fails with
-/// 409 `legal-hold` while the workspace is under a legal hold.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DeleteMessage {
-    /// Id of the message.
-    message_id: MessageId,
+request! {
+    /// Withdraws a message permanently, and returns the message with a blank body.
+    ///
+    /// Destroys the message's key, so that its content can never be read again.
+    ///
+    /// The message's reactions, pin and relations to other messages are removed. If the message is the
+    /// question of a vote, the vote is closed. Withdrawing a withdrawn message changes nothing. If the
+    /// message contains the reason for a cancel, the reason also disappears from the thread's notices, but
+    /// the event ThreadCancelled still contains it. Withdrawing your own message needs `message:post` or
+    /// `channel:admin`.
+    ///
+    /// Fails with 403 `forbidden` if another member posted the message and you lack `channel:admin`. Fails
+    /// with 409 `legal-hold` while the workspace is under a legal hold.
+    #[derive(Serialize)]
+    pub(super) struct DeleteMessage {
+        /// Id of the message.
+        message_id: MessageId,
+    }
+
+    delete_message(message_id: MessageId) -> Message
 }
 
 pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Result<Message> {
@@ -182,17 +188,20 @@ fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     Err(Error::forbidden("withdrawing another member's message needs the capability channel:admin"))
 }
 
-/// Purges a withdrawn message and returns the message's id.
-///
-/// Removes the message and its edits, which can then no longer be found.
-///
-/// Fails with 409 `wrong-state` if the message is not withdrawn. Fails with 409 `legal-hold` while the
-/// workspace is under a legal hold.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PurgeMessage {
-    /// Id of the message.
-    message_id: MessageId,
+request! {
+    /// Purges a withdrawn message and returns the message's id.
+    ///
+    /// Removes the message and its edits, which can then no longer be found.
+    ///
+    /// Fails with 409 `wrong-state` if the message is not withdrawn. Fails with 409 `legal-hold` while the
+    /// workspace is under a legal hold.
+    #[derive(Serialize)]
+    pub(super) struct PurgeMessage {
+        /// Id of the message.
+        message_id: MessageId,
+    }
+
+    purge_message(message_id: MessageId) -> PurgedMessage
 }
 
 pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<PurgedMessage> {

@@ -10,31 +10,33 @@ use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{PREVIEW_MAX, UNREAD_SCAN_MAX};
 use crate::op::Read;
 use crate::page::{Page, ScanHorizon, filling};
+use crate::request::{dereferences, paged_outputs};
 use crate::store::columns;
 use crate::time::Time;
 
 /// An item of your inbox: an event or a message that concerns you.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct InboxItem {
+#[non_exhaustive]
+pub struct InboxItem {
     /// Position in the workspace's log of the event that caused the item.
-    lsn: i64,
+    pub lsn: i64,
     /// Time of the event that caused the item.
-    at: Time,
+    pub at: Time,
     /// Strongest reason why the item is in your inbox.
-    reason: InboxReason,
+    pub reason: InboxReason,
     /// Id of the channel that the item concerns.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// Id of the thread that the item concerns; null if the item concerns the whole channel.
-    thread_id: Option<ThreadId>,
+    pub thread_id: Option<ThreadId>,
     /// Id of the message that the item concerns; null if the item does not concern a message.
-    message_id: Option<MessageId>,
+    pub message_id: Option<MessageId>,
     /// Id of the member who caused the item; null if the service itself caused it.
-    actor_id: Option<MemberId>,
+    pub actor_id: Option<MemberId>,
     /// Whether you have read the item.
-    read: bool,
+    pub read: bool,
     /// The first 200 characters of the message's current text; null if the item does not concern a message,
     /// or if the message is unreadable.
-    preview: Option<String>,
+    pub preview: Option<String>,
 }
 
 /// Row of an inbox item.
@@ -130,13 +132,17 @@ pub(super) use seen_items;
 
 /// A page of inbox items, and the number of unread items in the list.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct InboxPage {
+#[non_exhaustive]
+pub struct InboxPage {
     #[serde(flatten)]
-    page: Page<InboxItem>,
+    pub page: Page<InboxItem>,
     /// Number of unread items that you may see, among your newest 1000 unread items. Filters do not affect
     /// this number.
-    unread: i64,
+    pub unread: i64,
 }
+
+dereferences! { InboxPage => page: Page<InboxItem> }
+paged_outputs! { InboxPage => page: InboxItem }
 
 /// Converts a page of rows to the items that the caller reads, and counts the unread items of the list.
 ///

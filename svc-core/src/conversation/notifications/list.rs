@@ -1,8 +1,5 @@
 //! Listing a member's inbox, or only the items in which another member addresses the inbox's owner.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use super::item::{InboxList, InboxPage, StoredItem, item_columns, load_page, seen_items};
 use crate::Result;
 use crate::conversation::inbox::InboxReason;
@@ -10,33 +7,37 @@ use crate::id::MemberId;
 use crate::identity::workspaces::OwnId;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 
-/// Returns your inbox, oldest first: messages to you, tasks assigned to you, requests to review or approve.
-///
-/// Each event or message is one item, with its strongest reason: `mention`, `reply`, `dm`, `group_mention`,
-/// and others. Your own actions and channels that you can no longer see are omitted.
-///
-/// Read items are removed 30 days after you have read them, unread items after 90 days. One page covers up to
-/// 2000 items, so with a filter it may be short or empty although more items follow: continue while
-/// `next_cursor` is not null.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListInbox {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    /// True: only unread items. False: only read items.
-    unread: Option<bool>,
-    /// Only items with this reason, even if they also have a stronger reason.
-    reason: Option<InboxReason>,
-    /// Newest first. Default: oldest first.
-    newest_first: Option<bool>,
-    #[serde(default)]
-    cursor: Option<Cursor>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns your inbox, oldest first: messages to you, tasks assigned to you, requests to review or
+    /// approve.
+    ///
+    /// Each event or message is one item, with its strongest reason: `mention`, `reply`, `dm`,
+    /// `group_mention`, and others. Your own actions and channels that you can no longer see are omitted.
+    ///
+    /// Read items are removed 30 days after you have read them, unread items after 90 days. One page covers
+    /// up to 2000 items, so with a filter it may be short or empty although more items follow: continue while
+    /// `next_cursor` is not null.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you.
+    pub(super) struct ListInbox {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        /// True: only unread items. False: only read items.
+        unread: Option<bool>,
+        /// Only items with this reason, even if they also have a stronger reason.
+        reason: Option<InboxReason>,
+        /// Newest first. Default: oldest first.
+        newest_first: Option<bool>,
+        #[serde(default)]
+        cursor: Option<Cursor>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_inbox() -> InboxPage
 }
 
 pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> {
@@ -50,27 +51,29 @@ pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> 
     )
 }
 
-/// Returns the messages that address you, oldest first.
-///
-/// These are the items of your inbox with the reason `mention`, `reply`, `dm` or `group_mention`.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListMentions {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    /// True: only unread items. False: only read items.
-    unread: Option<bool>,
-    /// Only items with this reason, even if they also have a stronger reason.
-    reason: Option<InboxReason>,
-    /// Newest first. Default: oldest first.
-    newest_first: Option<bool>,
-    #[serde(default)]
-    cursor: Option<Cursor>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns the messages that address you, oldest first.
+    ///
+    /// These are the items of your inbox with the reason `mention`, `reply`, `dm` or `group_mention`.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you.
+    pub(super) struct ListMentions {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        /// True: only unread items. False: only read items.
+        unread: Option<bool>,
+        /// Only items with this reason, even if they also have a stronger reason.
+        reason: Option<InboxReason>,
+        /// Newest first. Default: oldest first.
+        newest_first: Option<bool>,
+        #[serde(default)]
+        cursor: Option<Cursor>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_mentions() -> InboxPage
 }
 
 pub(super) fn list_mentions(cx: &Read<'_>, input: &ListMentions) -> Result<InboxPage> {

@@ -12,6 +12,7 @@ use crate::id::MemberId;
 use crate::identity::workspaces::OwnId;
 use crate::limits::MARKED_ITEMS_MAX;
 use crate::op::{Answer, Read, Write};
+use crate::request::request;
 use crate::store::Engine;
 use crate::text::{Count, Items};
 
@@ -21,9 +22,10 @@ const STEP_ITEMS_MAX: i64 = 1000;
 /// The number of items that remain unread after items were marked as read.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LeftUnread")]
-pub(super) struct RemainingUnread {
+#[non_exhaustive]
+pub struct RemainingUnread {
     /// Number of unread items that you may see, among the newest 1000 unread items of the list.
-    unread: i64,
+    pub unread: i64,
 }
 
 impl<I> Answer<I> for RemainingUnread {
@@ -41,26 +43,29 @@ impl<I> Answer<I> for RemainingUnread {
 /// A position in the workspace's log.
 type Lsn = Count<0, { i64::MAX }>;
 
-/// Marks items of your inbox as read, and returns the number of items that remain unread.
-///
-/// Select the items with exactly one of `up_to_lsn`, `lsns` and `target_id`. If you follow `target_id`, all
-/// its messages are marked as seen too.
-///
-/// Marking read items changes nothing.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MarkInboxRead {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    /// Selects all items up to this log position.
-    up_to_lsn: Option<Lsn>,
-    /// Selects the items at these log positions.
-    lsns: Option<Items<Lsn, MARKED_ITEMS_MAX>>,
-    /// Selects all items of the thread or channel with this id.
-    target_id: Option<Uuid>,
+request! {
+    /// Marks items of your inbox as read, and returns the number of items that remain unread.
+    ///
+    /// Select the items with exactly one of `up_to_lsn`, `lsns` and `target_id`. If you follow `target_id`,
+    /// all its messages are marked as seen too.
+    ///
+    /// Marking read items changes nothing.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you.
+    #[derive(Serialize)]
+    pub(super) struct MarkInboxRead {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        /// Selects all items up to this log position.
+        up_to_lsn: Option<Lsn>,
+        /// Selects the items at these log positions.
+        lsns: Option<Items<Lsn, MARKED_ITEMS_MAX>>,
+        /// Selects all items of the thread or channel with this id.
+        target_id: Option<Uuid>,
+    }
+
+    mark_inbox_read() -> RemainingUnread
 }
 
 pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Result<Option<RemainingUnread>> {
@@ -69,25 +74,28 @@ pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Resu
     mark_step(cx, InboxList::Inbox, &selection)
 }
 
-/// Marks messages that are addressed to you as read, and returns how many of them remain unread.
-///
-/// Select the messages with exactly one of `up_to_lsn`, `lsns` and `target_id`.
-///
-/// Other inbox items are not changed.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MarkMentionsRead {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    /// Selects all items up to this log position.
-    up_to_lsn: Option<Lsn>,
-    /// Selects the items at these log positions.
-    lsns: Option<Items<Lsn, MARKED_ITEMS_MAX>>,
-    /// Selects all items of the thread or channel with this id.
-    target_id: Option<Uuid>,
+request! {
+    /// Marks messages that are addressed to you as read, and returns how many of them remain unread.
+    ///
+    /// Select the messages with exactly one of `up_to_lsn`, `lsns` and `target_id`.
+    ///
+    /// Other inbox items are not changed.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you.
+    #[derive(Serialize)]
+    pub(super) struct MarkMentionsRead {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        /// Selects all items up to this log position.
+        up_to_lsn: Option<Lsn>,
+        /// Selects the items at these log positions.
+        lsns: Option<Items<Lsn, MARKED_ITEMS_MAX>>,
+        /// Selects all items of the thread or channel with this id.
+        target_id: Option<Uuid>,
+    }
+
+    mark_mentions_read() -> RemainingUnread
 }
 
 pub(super) fn mark_mentions_read(

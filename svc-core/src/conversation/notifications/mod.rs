@@ -4,10 +4,10 @@
 //! An inbox is private: no event mentions its contents, and no other member can read it. A list contains only
 //! items whose channels the member can see now, with the current texts of their messages.
 
-mod item;
-mod list;
-mod mark;
-mod wait;
+pub(crate) mod item;
+pub(crate) mod list;
+pub(crate) mod mark;
+pub(crate) mod wait;
 pub(crate) mod outgoing;
 
 use serde_json::json;

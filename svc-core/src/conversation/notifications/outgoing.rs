@@ -20,7 +20,7 @@ const BATCH_ITEMS_MAX: i64 = 200;
 
 /// A delivery channel. The table `inbox` has a column of due times for each delivery channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OutgoingChannel {
+pub enum OutgoingChannel {
     Mail,
     Push,
 }

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 use super::item::{
     InboxList, InboxPage, StoredItem, for_each_list, item_columns, load_page, newest_unread, oldest_unread,
     seen_items,
@@ -15,23 +12,28 @@ use crate::identity::workspaces::OwnId;
 use crate::log::bus::EventFilter;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
 use crate::page::{Page, rows_to_read};
+use crate::request::request;
 
-/// Waits until another member addresses you, and returns the unread messages addressed to you, oldest first.
-///
-/// Returns immediately if you have unread mentions. The call marks nothing as read: use `mark_mentions_read`,
-/// or the next call returns the same items. Returns `{"timed_out": true}` on timeout.
-///
-/// The call returns up to 50 items. If you can no longer see any of your oldest 1000 unread items, it returns
-/// the first 50 visible items among your newest 1000 unread items.
-///
-/// Fails with 403 `forbidden` if `member_id` is not you.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WaitForMention {
-    /// Your member id.
-    #[serde(rename = "member_id")]
-    _member_id: OwnId<MemberId>,
-    timeout_secs: Option<WaitSecs>,
+request! {
+    /// Waits until another member addresses you, and returns the unread messages addressed to you, oldest
+    /// first.
+    ///
+    /// Returns immediately if you have unread mentions. The call marks nothing as read: use
+    /// `mark_mentions_read`, or the next call returns the same items. Returns `{"timed_out": true}` on
+    /// timeout.
+    ///
+    /// The call returns up to 50 items. If you can no longer see any of your oldest 1000 unread items, it
+    /// returns the first 50 visible items among your newest 1000 unread items.
+    ///
+    /// Fails with 403 `forbidden` if `member_id` is not you.
+    pub(super) struct WaitForMention {
+        /// Your member id.
+        #[serde(rename = "member_id")]
+        _member_id: OwnId<MemberId>,
+        timeout_secs: Option<WaitSecs>,
+    }
+
+    wait_for_mention() -> crate::op::WaitOutput<InboxPage>
 }
 
 impl LongPoll for WaitForMention {

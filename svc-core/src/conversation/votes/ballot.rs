@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{StoredVote, Vote, visible_vote};
 use crate::Result;
@@ -17,6 +17,7 @@ use crate::limits::{OPTION_INDEX_MAX, VOTE_OPTIONS_MAX, VOTERS_LISTED_MAX};
 use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, RowColumns, Write};
+use crate::request::request;
 use crate::store::new_row;
 use crate::text::{Count, Items};
 
@@ -48,18 +49,21 @@ impl Event for BallotCast {
     }
 }
 
-/// Casts your ballot in a vote, which replaces your earlier ballot, and returns the vote.
-///
-/// A delegate casts the ballot of the member for whom it acts.
-///
-/// Fails with 409 `wrong-state` if the vote is closed, or if the vote's channel is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CastVote {
-    /// Id of the vote.
-    vote_id: VoteId,
-    /// Indexes of the options that you choose, starting at 0; `[]` empties your ballot.
-    options: Items<Count<0, OPTION_INDEX_MAX>, VOTE_OPTIONS_MAX>,
+request! {
+    /// Casts your ballot in a vote, which replaces your earlier ballot, and returns the vote.
+    ///
+    /// A delegate casts the ballot of the member for whom it acts.
+    ///
+    /// Fails with 409 `wrong-state` if the vote is closed, or if the vote's channel is archived.
+    #[derive(Serialize)]
+    pub(super) struct CastVote {
+        /// Id of the vote.
+        vote_id: VoteId,
+        /// Indexes of the options that you choose, starting at 0; `[]` empties your ballot.
+        options: Items<Count<0, OPTION_INDEX_MAX>, VOTE_OPTIONS_MAX>,
+    }
+
+    cast_vote(vote_id: VoteId, options: Items<Count<0, OPTION_INDEX_MAX>, VOTE_OPTIONS_MAX>) -> Vote
 }
 
 pub(super) fn cast_vote(cx: &mut Write<'_>, input: &CastVote) -> Result<Vote> {

@@ -1,7 +1,7 @@
 //! Closing a vote: by a member, at its closing time, or when its question is withdrawn.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::ballot::{VoteTally, load_tally};
@@ -14,6 +14,7 @@ use crate::identity::workspaces::is_live;
 use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Caller, Chore, DestroyPermit, DueObjects, Write};
+use crate::request::request;
 use crate::store::Engine;
 use crate::time::Time;
 
@@ -60,14 +61,17 @@ impl Event for VoteClosed {
 /// [`CloseReason::Due`] as a string in JSON.
 const DUE_REASON_NAME: &str = "due";
 
-/// Closes a vote and returns the vote. Closing a closed vote changes nothing.
-///
-/// Fails with 403 `forbidden` if you did not open the vote and lack `channel:admin`.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CloseVote {
-    /// Id of the vote.
-    vote_id: VoteId,
+request! {
+    /// Closes a vote and returns the vote. Closing a closed vote changes nothing.
+    ///
+    /// Fails with 403 `forbidden` if you did not open the vote and lack `channel:admin`.
+    #[derive(Serialize)]
+    pub(super) struct CloseVote {
+        /// Id of the vote.
+        vote_id: VoteId,
+    }
+
+    close_vote(vote_id: VoteId) -> Vote
 }
 
 pub(super) fn close_vote(cx: &mut Write<'_>, input: &CloseVote) -> Result<Vote> {

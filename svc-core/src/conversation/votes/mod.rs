@@ -5,8 +5,8 @@
 //! closing time on, although the event is written later. This file defines and opens votes; `ballot` records
 //! choices, `close` closes votes.
 
-mod ballot;
-mod close;
+pub(crate) mod ballot;
+pub(crate) mod close;
 
 use std::collections::BTreeSet;
 
@@ -27,6 +27,7 @@ use crate::op::{
     Answer, Effect, Feature, Operation, Read, Records, Sample, SharedState, Write, changing, idempotent, read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::schema::default_is;
 use crate::store::{columns, new_row};
 use crate::text::{Items, Prose, Text};
@@ -149,13 +150,14 @@ impl Event for VoteOpened {
 
 /// An option of a vote.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-struct VoteOption {
+#[non_exhaustive]
+pub struct VoteOption {
     /// Text of the option; blank if the message with the question is withdrawn or unreadable.
-    text: String,
+    pub text: String,
     /// Number of members who have chosen the option.
-    votes: i64,
+    pub votes: i64,
     /// Ids of the first 200 members who have chosen the option, in the order of their choices.
-    voter_ids: Vec<MemberId>,
+    pub voter_ids: Vec<MemberId>,
 }
 
 impl VoteOption {
@@ -167,29 +169,30 @@ impl VoteOption {
 
 /// A vote in a thread.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct Vote {
+#[non_exhaustive]
+pub struct Vote {
     /// Id of the vote.
-    id: VoteId,
+    pub id: VoteId,
     /// Id of the thread that contains the vote.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Id of the message that contains the question.
-    message_id: MessageId,
+    pub message_id: MessageId,
     /// Question of the vote; blank if the message with the question is withdrawn or unreadable.
-    question: String,
+    pub question: String,
     /// Options of the vote, in the order of their indexes, which start at 0.
-    options: Vec<VoteOption>,
+    pub options: Vec<VoteOption>,
     /// Whether a member may choose several options.
-    multiple: bool,
+    pub multiple: bool,
     /// Time at which the vote closes automatically; null if it stays open until a member closes it.
-    closes_at: Option<Time>,
+    pub closes_at: Option<Time>,
     /// Time at which the vote was closed; null while it is open.
-    closed_at: Option<Time>,
+    pub closed_at: Option<Time>,
     /// Id of the member who closed the vote; null if the vote is open or closed automatically.
-    closed_by: Option<MemberId>,
+    pub closed_by: Option<MemberId>,
     /// Id of the member who opened the vote.
-    created_by: MemberId,
+    pub created_by: MemberId,
     /// Position in the workspace's log at which the vote was opened.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 impl<I> Answer<I> for Vote {
@@ -280,7 +283,15 @@ impl StoredVote {
 
 /// The options of a new vote: 2 to 20 different texts.
 #[derive(Clone, Debug, Serialize)]
-struct Options(Items<Text<1, VOTE_OPTION_MAX>, VOTE_OPTIONS_MAX>);
+pub struct Options(Items<Text<1, VOTE_OPTION_MAX>, VOTE_OPTIONS_MAX>);
+
+impl crate::argument::Field for Options {}
+
+impl<V: IntoIterator<Item: Into<String>>> crate::argument::Argument<Options> for V {
+    fn value(self) -> serde_json::Value {
+        self.into_iter().map(Into::into).collect()
+    }
+}
 
 /// Minimum number of options in a vote.
 const OPTIONS_MIN: usize = 2;
@@ -315,27 +326,31 @@ impl JsonSchema for Options {
     }
 }
 
-/// Opens a vote in a thread and returns the vote.
-///
-/// The question is posted as your message with a `vote` block. The message cannot be edited; withdrawing it
-/// closes the vote.
-///
-/// Fails with 409 `wrong-state` if the thread's channel is archived, or if the thread already has 1000 votes.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateVote {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The question.
-    question: Prose<1, QUESTION_MAX>,
-    /// The options: 2 to 20 different texts.
-    options: Options,
-    /// Whether a member may choose several options.
-    #[schemars(transform = default_is("false"))]
-    #[serde(default)]
-    multiple: bool,
-    /// Future time at which the vote closes automatically. Default: never.
-    closes_at: Option<Time>,
+request! {
+    /// Opens a vote in a thread and returns the vote.
+    ///
+    /// The question is posted as your message with a `vote` block. The message cannot be edited; withdrawing
+    /// it closes the vote.
+    ///
+    /// Fails with 409 `wrong-state` if the thread's channel is archived, or if the thread already has 1000
+    /// votes.
+    #[derive(Serialize)]
+    struct CreateVote {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The question.
+        question: Prose<1, QUESTION_MAX>,
+        /// The options: 2 to 20 different texts.
+        options: Options,
+        /// Whether a member may choose several options.
+        #[schemars(transform = default_is("false"))]
+        #[serde(default)]
+        multiple: bool,
+        /// Future time at which the vote closes automatically. Default: never.
+        closes_at: Option<Time>,
+    }
+
+    create_vote(thread_id: ThreadId, question: Prose<1, QUESTION_MAX>, options: Options) -> Vote
 }
 
 /// The sealed message with the question of a vote, ready to be posted, and the id of the vote.
@@ -397,12 +412,14 @@ fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) 
 
 const COUNT_VOTES: &str = "select count(*) from votes where thread_id = $1";
 
-/// Returns one vote with its question, its options and the members who chose each option.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetVote {
-    /// Id of the vote.
-    vote_id: VoteId,
+request! {
+    /// Returns one vote with its question, its options and the members who chose each option.
+    struct GetVote {
+        /// Id of the vote.
+        vote_id: VoteId,
+    }
+
+    get_vote(vote_id: VoteId) -> Vote
 }
 
 fn get_vote(cx: &Read<'_>, input: &GetVote) -> Result<Vote> {
@@ -436,16 +453,18 @@ macro_rules! select_votes {
 
 const SELECT_VOTE: &str = select_votes!("v.id = $1 and v.workspace_id = $2");
 
-/// Returns the votes of a thread, in the order in which they were opened.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListVotes {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    #[serde(default)]
-    cursor: Option<Cursor>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns the votes of a thread, in the order in which they were opened.
+    struct ListVotes {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        #[serde(default)]
+        cursor: Option<Cursor>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_votes(thread_id: ThreadId) -> Page<Vote>
 }
 
 fn list_votes(cx: &Read<'_>, input: &ListVotes) -> Result<Page<Vote>> {

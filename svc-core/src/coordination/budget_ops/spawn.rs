@@ -5,7 +5,7 @@
 //! child.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -18,6 +18,7 @@ use crate::limits::{SPAWN_CHILDREN_MAX, SPAWN_TOOLS_MAX, THREAD_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, RecordedRefusal, Records, Write, idempotent, read};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::Count;
 
@@ -60,13 +61,14 @@ pub(crate) fn feature() -> Feature {
 
 /// The spawn budget of a workspace: its limits on child threads.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
-struct SpawnBudget {
+#[non_exhaustive]
+pub struct SpawnBudget {
     /// Maximum children that one thread may ever have; null for any number.
-    max_children: Option<i64>,
+    pub max_children: Option<i64>,
     /// Maximum nesting depth of threads, where a thread without a parent has depth 1; null for any depth.
-    max_depth: Option<i64>,
+    pub max_depth: Option<i64>,
     /// Maximum tools that may be listed for one child thread; null for any number.
-    max_tools: Option<i64>,
+    pub max_tools: Option<i64>,
 }
 
 impl<I> Answer<I> for SpawnBudget {
@@ -118,20 +120,23 @@ impl Event for ThreadSpawnDenied {
     }
 }
 
-/// Sets the limits on the child threads of a workspace, and returns the spawn budget.
-///
-/// Existing threads are kept, and count toward the limits.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetSpawnBudget {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// Maximum children that one thread may ever have. Default: any number.
-    max_children: Option<Count<0, SPAWN_CHILDREN_MAX>>,
-    /// Maximum nesting depth of threads; a thread without a parent has depth 1. Default: any depth.
-    max_depth: Option<Count<0, THREAD_DEPTH_MAX>>,
-    /// Maximum tools listed for one child. Default: any number.
-    max_tools: Option<Count<0, SPAWN_TOOLS_MAX>>,
+request! {
+    /// Sets the limits on the child threads of a workspace, and returns the spawn budget.
+    ///
+    /// Existing threads are kept, and count toward the limits.
+    #[derive(Serialize)]
+    struct SetSpawnBudget {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// Maximum children that one thread may ever have. Default: any number.
+        max_children: Option<Count<0, SPAWN_CHILDREN_MAX>>,
+        /// Maximum nesting depth of threads; a thread without a parent has depth 1. Default: any depth.
+        max_depth: Option<Count<0, THREAD_DEPTH_MAX>>,
+        /// Maximum tools listed for one child. Default: any number.
+        max_tools: Option<Count<0, SPAWN_TOOLS_MAX>>,
+    }
+
+    set_spawn_budget() -> SpawnBudget
 }
 
 fn set_spawn_budget(cx: &mut Write<'_>, input: &SetSpawnBudget) -> Result<SpawnBudget> {
@@ -154,12 +159,14 @@ const SET: &str = "
     on conflict (workspace_id) do update set max_children = excluded.max_children,
         max_depth = excluded.max_depth, max_tools = excluded.max_tools";
 
-/// Returns the limits on the child threads of a workspace.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetSpawnBudget {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
+request! {
+    /// Returns the limits on the child threads of a workspace.
+    struct GetSpawnBudget {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+    }
+
+    get_spawn_budget() -> SpawnBudget
 }
 
 fn get_spawn_budget(cx: &Read<'_>, input: &GetSpawnBudget) -> Result<SpawnBudget> {

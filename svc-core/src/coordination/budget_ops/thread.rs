@@ -4,12 +4,14 @@
 //! shortened to the remaining wall time.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::coordination::budget::{self, Amount, Budget, Limit, Limits, Remaining, Used, WallSecs};
+use crate::coordination::budget::{
+    self, Amount, Budget, BudgetLimit, BudgetLimits, BudgetRemaining, BudgetUsed, WallSecs,
+};
 use crate::coordination::claims::{expire_lapsed_claims, shorten_lease};
 use crate::coordination::thread_row::visible_thread;
 use crate::error::Code;
@@ -17,6 +19,7 @@ use crate::id::ThreadId;
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
+use crate::request::{dereferences, request};
 use crate::text::{Count, Patch};
 
 pub(crate) fn feature() -> Feature {
@@ -77,7 +80,7 @@ const LIMIT_COLUMNS: &str = "max_tokens max_usd_micros max_turns max_wall_secs m
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadBudgetSet {
     #[serde(flatten)]
-    limits: Limits,
+    limits: BudgetLimits,
 }
 
 impl Event for ThreadBudgetSet {
@@ -95,18 +98,21 @@ impl Event for ThreadBudgetSet {
 
 /// A thread's limits, with the used and remaining amounts.
 #[derive(Serialize, JsonSchema)]
-struct ThreadBudget {
+#[non_exhaustive]
+pub struct ThreadBudget {
     /// Id of the thread that has the budget.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     #[serde(flatten)]
-    limits: Limits,
+    pub limits: BudgetLimits,
     /// The amounts that the thread has used.
-    used: Used,
+    pub used: BudgetUsed,
     /// The amounts that remain of each limit.
-    remaining: Remaining,
+    pub remaining: BudgetRemaining,
     /// The limits that are used up.
-    exceeded: Vec<Limit>,
+    pub exceeded: Vec<BudgetLimit>,
 }
+
+dereferences! { ThreadBudget => limits: BudgetLimits }
 
 impl ThreadBudget {
     fn of(thread_id: ThreadId, budget: &Budget) -> Self {
@@ -129,40 +135,43 @@ impl<I> Answer<I> for ThreadBudget {
     }
 }
 
-/// Sets the limits of a thread's budget, and returns the budget.
-///
-/// Earlier usage counts. Once a limit is used up, the thread cannot be claimed, and its claim cannot be
-/// renewed or handed off; if a claim then ends without a result, the thread gets a dead letter.
-///
-/// A lapsed claim is ended first, under the previous limits. No lease reaches beyond the remaining wall time;
-/// the lease of the live claim is shortened.
-///
-/// A notice `budget_low` is posted once 80 percent of a limit are used. Wall time is checked when a claim is
-/// renewed, is handed off, reports usage or ends, and when the limits are set: for a claim that does none of
-/// these, the notice is posted when it lapses. Closing and reopening the thread changes neither its usage nor
-/// its attempts.
-///
-/// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetThreadBudget {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Maximum reported tokens. Default: any number.
-    max_tokens: Option<Amount>,
-    /// Maximum reported cost, in millionths of a US dollar. Default: any number.
-    max_usd_micros: Option<Amount>,
-    /// Maximum reported turns. Default: any number.
-    max_turns: Option<Amount>,
-    /// Maximum total time of all claims, in seconds. Default: any number.
-    max_wall_secs: Option<WallSecs>,
-    /// Maximum claims that may end without a result until the thread is requeued. Default: any number.
-    max_attempts: Option<Amount>,
+request! {
+    /// Sets the limits of a thread's budget, and returns the budget.
+    ///
+    /// Earlier usage counts. Once a limit is used up, the thread cannot be claimed, and its claim cannot be
+    /// renewed or handed off; if a claim then ends without a result, the thread gets a dead letter.
+    ///
+    /// A lapsed claim is ended first, under the previous limits. No lease reaches beyond the remaining wall
+    /// time; the lease of the live claim is shortened.
+    ///
+    /// A notice `budget_low` is posted once 80 percent of a limit are used. Wall time is checked when a claim
+    /// is renewed, is handed off, reports usage or ends, and when the limits are set: for a claim that does
+    /// none of these, the notice is posted when it lapses. Closing and reopening the thread changes neither
+    /// its usage nor its attempts.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is archived.
+    #[derive(Serialize)]
+    struct SetThreadBudget {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Maximum reported tokens. Default: any number.
+        max_tokens: Option<Amount>,
+        /// Maximum reported cost, in millionths of a US dollar. Default: any number.
+        max_usd_micros: Option<Amount>,
+        /// Maximum reported turns. Default: any number.
+        max_turns: Option<Amount>,
+        /// Maximum total time of all claims, in seconds. Default: any number.
+        max_wall_secs: Option<WallSecs>,
+        /// Maximum claims that may end without a result until the thread is requeued. Default: any number.
+        max_attempts: Option<Amount>,
+    }
+
+    set_thread_budget(thread_id: ThreadId) -> ThreadBudget
 }
 
 fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<ThreadBudget> {
     let amount = |given: Option<Amount>| given.map(Count::get);
-    let limits = Limits {
+    let limits = BudgetLimits {
         max_tokens: amount(input.max_tokens),
         max_usd_micros: amount(input.max_usd_micros),
         max_turns: amount(input.max_turns),
@@ -172,36 +181,45 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
     change_limits(cx, input.thread_id, |_| limits)
 }
 
-/// Changes some limits of a thread's budget, and returns the budget.
-///
-/// Omitted limits keep their value; null removes a limit. Otherwise, this operation is like
-/// `set_thread_budget`.
-///
-/// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct UpdateThreadBudget {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Maximum reported tokens; null for any number.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    max_tokens: Patch<Amount>,
-    /// Maximum reported cost, in millionths of a US dollar; null for any number.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    max_usd_micros: Patch<Amount>,
-    /// Maximum reported turns; null for any number.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    max_turns: Patch<Amount>,
-    /// Maximum total time of all claims, in seconds; null for any number.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    max_wall_secs: Patch<WallSecs>,
-    /// Maximum claims that may end without a result until the thread is requeued; null for any number.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    max_attempts: Patch<Amount>,
+request! {
+    /// Changes some limits of a thread's budget, and returns the budget.
+    ///
+    /// Omitted limits keep their value; null removes a limit. Otherwise, this operation is like
+    /// `set_thread_budget`.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is archived.
+    #[derive(Serialize)]
+    struct UpdateThreadBudget {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Maximum reported tokens; null for any number.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        max_tokens: Patch<Amount>,
+        /// Maximum reported cost, in millionths of a US dollar; null for any number.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        max_usd_micros: Patch<Amount>,
+        /// Maximum reported turns; null for any number.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        max_turns: Patch<Amount>,
+        /// Maximum total time of all claims, in seconds; null for any number.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        max_wall_secs: Patch<WallSecs>,
+        /// Maximum claims that may end without a result until the thread is requeued; null for any number.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        max_attempts: Patch<Amount>,
+    }
+
+    update_thread_budget(thread_id: ThreadId) clears(
+        max_tokens => clear_max_tokens,
+        max_usd_micros => clear_max_usd_micros,
+        max_turns => clear_max_turns,
+        max_wall_secs => clear_max_wall_secs,
+        max_attempts => clear_max_attempts
+    ) -> ThreadBudget
 }
 
 fn update_thread_budget(cx: &mut Write<'_>, input: &UpdateThreadBudget) -> Result<ThreadBudget> {
-    change_limits(cx, input.thread_id, |before| Limits {
+    change_limits(cx, input.thread_id, |before| BudgetLimits {
         max_tokens: changed_limit(before.max_tokens, &input.max_tokens),
         max_usd_micros: changed_limit(before.max_usd_micros, &input.max_usd_micros),
         max_turns: changed_limit(before.max_turns, &input.max_turns),
@@ -223,7 +241,7 @@ fn changed_limit<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MA
 fn change_limits(
     cx: &mut Write<'_>,
     id: ThreadId,
-    change: impl FnOnce(Limits) -> Limits,
+    change: impl FnOnce(BudgetLimits) -> BudgetLimits,
 ) -> Result<ThreadBudget> {
     let thread = visible_thread(cx, id)?;
     thread.check_not_archived()?;
@@ -240,12 +258,14 @@ fn change_limits(
     Ok(ThreadBudget::of(id, &budget::load_current(cx, &thread)?))
 }
 
-/// Returns a thread's budget, with the used and remaining amounts.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetThreadBudget {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Returns a thread's budget, with the used and remaining amounts.
+    struct GetThreadBudget {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    get_thread_budget(thread_id: ThreadId) -> ThreadBudget
 }
 
 fn get_thread_budget(cx: &Read<'_>, input: &GetThreadBudget) -> Result<ThreadBudget> {

@@ -5,7 +5,7 @@
 //! number of reports. Because a report may contain any model name, only a limited number of models per member
 //! and day have their own sums.
 
-mod sums;
+pub(crate) mod sums;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::coordination::budget::{self, Limit, Remaining, Used};
+use crate::coordination::budget::{self, BudgetLimit, BudgetRemaining, BudgetUsed};
 use crate::coordination::claims::check_holder;
 use crate::coordination::thread_row::visible_thread;
 use crate::coordination::workers;
@@ -26,6 +26,7 @@ use crate::log::event::{Event, EventKind};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
+use crate::request::request;
 use crate::schema::default_is;
 use crate::store::{ToParam, columns, new_row};
 use crate::text::{Count, Text};
@@ -146,39 +147,42 @@ impl Event for UsageReported<'_> {
     }
 }
 
-/// Reports the usage of your work under a claim, and returns the remaining budget of the thread.
-///
-/// Choose a `report_id` for each report; a report that is sent twice counts once.
-///
-/// Send the report again until you receive a response: a repeat returns the first response, even after the
-/// claim has ended. The report is stored even if a limit is then used up.
-///
-/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
-/// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of the
-/// thread has this id.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ReportUsage {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// An id for the report, unique within the thread.
-    report_id: UsageText,
-    /// The lease id of your claim.
-    claim_lease_id: LeaseId,
-    /// Tokens since the previous report.
-    #[schemars(transform = default_is("0"))]
-    tokens: Option<ReportedAmount>,
-    /// Millionths of a US dollar since the previous report.
-    #[schemars(transform = default_is("0"))]
-    usd_micros: Option<ReportedAmount>,
-    /// Turns since the previous report.
-    #[schemars(transform = default_is("0"))]
-    turns: Option<ReportedAmount>,
-    /// The model that was used.
+request! {
+    /// Reports the usage of your work under a claim, and returns the remaining budget of the thread.
     ///
-    /// Per member and day, 50 models have their own sums in the workspace's usage; the usage of further
-    /// models is added to one sum named `other`.
-    model: Option<UsageText>,
+    /// Choose a `report_id` for each report; a report that is sent twice counts once.
+    ///
+    /// Send the report again until you receive a response: a repeat returns the first response, even after
+    /// the claim has ended. The report is stored even if a limit is then used up.
+    ///
+    /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+    /// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of
+    /// the thread has this id.
+    #[derive(Serialize)]
+    struct ReportUsage {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// An id for the report, unique within the thread.
+        report_id: UsageText,
+        /// The lease id of your claim.
+        claim_lease_id: LeaseId,
+        /// Tokens since the previous report.
+        #[schemars(transform = default_is("0"))]
+        tokens: Option<ReportedAmount>,
+        /// Millionths of a US dollar since the previous report.
+        #[schemars(transform = default_is("0"))]
+        usd_micros: Option<ReportedAmount>,
+        /// Turns since the previous report.
+        #[schemars(transform = default_is("0"))]
+        turns: Option<ReportedAmount>,
+        /// The model that was used.
+        ///
+        /// Per member and day, 50 models have their own sums in the workspace's usage; the usage of further
+        /// models is added to one sum named `other`.
+        model: Option<UsageText>,
+    }
+
+    report_usage(thread_id: ThreadId, report_id: UsageText, claim_lease_id: LeaseId) -> ReportedUsage
 }
 
 /// The amounts of a usage report.
@@ -219,21 +223,22 @@ fn report_digest(
 
 /// A stored usage report, and the thread's budget after the report.
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct ReportedUsage {
+#[non_exhaustive]
+pub struct ReportedUsage {
     /// Id of the thread to whose budget the usage was charged.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// The id of the report.
-    report_id: String,
+    pub report_id: String,
     /// Time at which the report was stored.
-    reported_at: Time,
+    pub reported_at: Time,
     /// Position of the report's event in the workspace's log.
-    lsn: i64,
+    pub lsn: i64,
     /// The thread's usage after the report.
-    used: Used,
+    pub used: BudgetUsed,
     /// The remaining amount of each limit after the report.
-    remaining: Remaining,
+    pub remaining: BudgetRemaining,
     /// The limits that were used up after the report.
-    exceeded: Vec<Limit>,
+    pub exceeded: Vec<BudgetLimit>,
 }
 
 impl Answer<ReportUsage> for ReportedUsage {
@@ -371,25 +376,26 @@ const ADD_TO_SUM: &str = "
 
 /// One report of usage under a claim, sent by the claim's holder.
 #[derive(Serialize, JsonSchema)]
-struct UsageReport {
+#[non_exhaustive]
+pub struct UsageReport {
     /// The report's id, chosen by the holder.
-    report_id: String,
+    pub report_id: String,
     /// The member who held the claim.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// The fencing id of the claim.
-    claim_lease_id: LeaseId,
+    pub claim_lease_id: LeaseId,
     /// The model that was used; null if the report contains no model.
-    model: Option<String>,
+    pub model: Option<String>,
     /// Tokens that the report added.
-    tokens: i64,
+    pub tokens: i64,
     /// Money that the report added, in millionths of a US dollar.
-    usd_micros: i64,
+    pub usd_micros: i64,
     /// Turns that the report added.
-    turns: i64,
+    pub turns: i64,
     /// Time at which the report was stored.
-    reported_at: Time,
+    pub reported_at: Time,
     /// Position of the report's event in the workspace's log.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! {
@@ -398,14 +404,16 @@ columns! {
     }
 }
 
-/// Returns the reports of tokens, money and turns used on a thread, oldest first.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListThreadUsage {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    cursor: Option<Cursor>,
-    limit: Option<PageLimit>,
+request! {
+    /// Returns the reports of tokens, money and turns used on a thread, oldest first.
+    struct ListThreadUsage {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        cursor: Option<Cursor>,
+        limit: Option<PageLimit>,
+    }
+
+    list_thread_usage(thread_id: ThreadId) -> Page<UsageReport>
 }
 
 fn list_thread_usage(cx: &Read<'_>, input: &ListThreadUsage) -> Result<Page<UsageReport>> {

@@ -1,7 +1,7 @@
 //! Operations of a claim's holder: reading, acknowledging, renewing, releasing and handing off the claim.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::holder_check::check_may_end_claim;
@@ -21,6 +21,7 @@ use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
 use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read, write};
+use crate::request::request;
 use crate::schema::brief;
 use crate::store::columns;
 use crate::time::Time;
@@ -90,7 +91,8 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// The right of one member to work on a thread, until its lease ends.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Claim {
+#[non_exhaustive]
+pub struct Claim {
     /// Id of the claimed thread.
     pub thread_id: ThreadId,
     /// The channel of the thread.
@@ -159,14 +161,16 @@ fn load_unfinished_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
     if thread.state.is_finished() { Err(Error::not_found("claim")) } else { Ok(thread) }
 }
 
-/// Returns the live claim on a thread, with its holder, its lease id and the end of its lease.
-///
-/// Fails with 404 `not-found` if the thread has no live claim.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetClaim {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Returns the live claim on a thread, with its holder, its lease id and the end of its lease.
+    ///
+    /// Fails with 404 `not-found` if the thread has no live claim.
+    struct GetClaim {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    get_claim(thread_id: ThreadId) -> Claim
 }
 
 fn get_claim(cx: &Read<'_>, input: &GetClaim) -> Result<Claim> {
@@ -202,23 +206,26 @@ impl Event for ClaimAcknowledged {
     }
 }
 
-/// Acknowledges your claim on a thread, and returns the claim.
-///
-/// Acknowledging again changes nothing.
-///
-/// An acknowledgement confirms that you work on the thread, so that the claim is not reported as
-/// unacknowledged.
-///
-/// Fails with 404 `not-found` if the thread is finished; 409 `stale-claim` if the claim has lapsed, or if
-/// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct AcknowledgeClaim {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The lease id of your claim. If given, it must be the lease id of the live claim.
-    #[schemars(transform = brief("Lease id of your claim: always send it."))]
-    claim_lease_id: Option<LeaseId>,
+request! {
+    /// Acknowledges your claim on a thread, and returns the claim.
+    ///
+    /// Acknowledging again changes nothing.
+    ///
+    /// An acknowledgement confirms that you work on the thread, so that the claim is not reported as
+    /// unacknowledged.
+    ///
+    /// Fails with 404 `not-found` if the thread is finished; 409 `stale-claim` if the claim has lapsed, or if
+    /// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
+    #[derive(Serialize)]
+    struct AcknowledgeClaim {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The lease id of your claim. If given, it must be the lease id of the live claim.
+        #[schemars(transform = brief("Lease id of your claim: always send it."))]
+        claim_lease_id: Option<LeaseId>,
+    }
+
+    acknowledge_claim(thread_id: ThreadId) -> Claim
 }
 
 fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Claim> {
@@ -288,26 +295,29 @@ impl Event for ClaimRenewed {
     }
 }
 
-/// Renews the claim that you hold until `lease_secs` from now, and returns the claim.
-///
-/// A `checkpoint` is kept for the next member who claims the thread, even if your lease lapses.
-///
-/// The lease ends earlier if the thread's budget allows less wall time.
-///
-/// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on the
-/// thread; 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim,
-/// for example because the thread was cancelled and reopened; 409 `claim-not-held` if you do not hold the
-/// claim; 409 `budget-exhausted` with `exceeded` if a limit of the thread's budget is used up.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RenewClaim {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    lease_secs: Option<LeaseSecs>,
-    /// The lease id of your claim. If given, it must be the lease id of the live claim.
-    #[schemars(transform = brief("Lease id of your claim: always send it."))]
-    claim_lease_id: Option<LeaseId>,
-    checkpoint: Option<NewCheckpoint>,
+request! {
+    /// Renews the claim that you hold until `lease_secs` from now, and returns the claim.
+    ///
+    /// A `checkpoint` is kept for the next member who claims the thread, even if your lease lapses.
+    ///
+    /// The lease ends earlier if the thread's budget allows less wall time.
+    ///
+    /// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on the
+    /// thread; 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+    /// claim, for example because the thread was cancelled and reopened; 409 `claim-not-held` if you do not
+    /// hold the claim; 409 `budget-exhausted` with `exceeded` if a limit of the thread's budget is used up.
+    #[derive(Serialize)]
+    struct RenewClaim {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        lease_secs: Option<LeaseSecs>,
+        /// The lease id of your claim. If given, it must be the lease id of the live claim.
+        #[schemars(transform = brief("Lease id of your claim: always send it."))]
+        claim_lease_id: Option<LeaseId>,
+        checkpoint: Option<NewCheckpoint>,
+    }
+
+    renew_claim(thread_id: ThreadId) -> Claim
 }
 
 fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
@@ -365,23 +375,26 @@ pub(in crate::coordination) fn shorten_lease(
 const SET_LEASE_END: &str =
     "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
 
-/// Releases the claim that you hold, and returns the thread, which other members can then claim.
-///
-/// If a limit of the thread's budget is used up, the thread gets a dead letter instead.
-///
-/// With `channel:admin` you can also release the claim of another member; the holder is notified.
-///
-/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
-/// claim, for example after a release; 409 `claim-not-held` if you neither hold the claim nor have
-/// `channel:admin`.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ReleaseClaim {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The lease id of the claim.
-    claim_lease_id: LeaseId,
-    checkpoint: Option<NewCheckpoint>,
+request! {
+    /// Releases the claim that you hold, and returns the thread, which other members can then claim.
+    ///
+    /// If a limit of the thread's budget is used up, the thread gets a dead letter instead.
+    ///
+    /// With `channel:admin` you can also release the claim of another member; the holder is notified.
+    ///
+    /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+    /// claim, for example after a release; 409 `claim-not-held` if you neither hold the claim nor have
+    /// `channel:admin`.
+    #[derive(Serialize)]
+    struct ReleaseClaim {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The lease id of the claim.
+        claim_lease_id: LeaseId,
+        checkpoint: Option<NewCheckpoint>,
+    }
+
+    release_claim(thread_id: ThreadId, claim_lease_id: LeaseId) -> Thread
 }
 
 fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
@@ -413,34 +426,37 @@ fn store_checkpoint(
     checkpoint::replace_checkpoint(cx, thread, checkpoint)
 }
 
-/// Hands off the claim that you hold to another member, and returns the thread with the new claim.
-///
-/// The member must have the required skills and see the channel.
-///
-/// With `channel:admin` you can also hand off the claim of another member, by its `claim_lease_id`; the
-/// former holder is notified.
-///
-/// The member receives a new claim with its own lease id, and must acknowledge the new claim; your lease id
-/// is no longer valid. `pin` refers to the event that created the new claim.
-///
-/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
-/// claim; 409 `claim-not-held` if you do not hold the claim, and lack `channel:admin` or send no
-/// `claim_lease_id`; 409 `not-claimable` with a `reason` if the member is not in the workspace (`member`), is
-/// frozen or deactivated (`frozen`), lacks required skills (`missing-skills`), may not see the channel
-/// (`channel`) or holds the claim already (`claimed`); 409 `budget-exhausted` with `exceeded` if a limit of
-/// the thread's budget is used up.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct HandOffClaim {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The member who receives the claim.
-    to_member_id: MemberId,
-    /// The lease id of the claim. If given, it must be the lease id of the live claim.
-    #[schemars(transform = brief("Lease id of the claim: always send it."))]
-    claim_lease_id: Option<LeaseId>,
-    lease_secs: Option<LeaseSecs>,
-    checkpoint: Option<NewCheckpoint>,
+request! {
+    /// Hands off the claim that you hold to another member, and returns the thread with the new claim.
+    ///
+    /// The member must have the required skills and see the channel.
+    ///
+    /// With `channel:admin` you can also hand off the claim of another member, by its `claim_lease_id`; the
+    /// former holder is notified.
+    ///
+    /// The member receives a new claim with its own lease id, and must acknowledge the new claim; your lease
+    /// id is no longer valid. `pin` refers to the event that created the new claim.
+    ///
+    /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+    /// claim; 409 `claim-not-held` if you do not hold the claim, and lack `channel:admin` or send no
+    /// `claim_lease_id`; 409 `not-claimable` with a `reason` if the member is not in the workspace
+    /// (`member`), is frozen or deactivated (`frozen`), lacks required skills (`missing-skills`), may not see
+    /// the channel (`channel`) or holds the claim already (`claimed`); 409 `budget-exhausted` with `exceeded`
+    /// if a limit of the thread's budget is used up.
+    #[derive(Serialize)]
+    struct HandOffClaim {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The member who receives the claim.
+        to_member_id: MemberId,
+        /// The lease id of the claim. If given, it must be the lease id of the live claim.
+        #[schemars(transform = brief("Lease id of the claim: always send it."))]
+        claim_lease_id: Option<LeaseId>,
+        lease_secs: Option<LeaseSecs>,
+        checkpoint: Option<NewCheckpoint>,
+    }
+
+    hand_off_claim(thread_id: ThreadId, to_member_id: MemberId) -> ClaimedThread
 }
 
 fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {

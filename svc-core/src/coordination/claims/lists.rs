@@ -1,7 +1,5 @@
 //! The operation that lists the live claims of a workspace.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::holder_ops::{Claim, claim_columns};
@@ -12,6 +10,7 @@ use crate::coordination::footprint::{Repo, RepoKey};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::ToParam;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -29,21 +28,23 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Returns the live claims on threads that you may see, with the holder and the lease end of each claim.
-///
-/// Claims are ordered by the creation of their threads.
-///
-/// Each page examines up to 2000 claims, so it may be short or empty although more follow: continue while
-/// `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListActiveClaims {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// Only claims on threads whose footprint is in this repository: `owner/name` or a clone URL.
-    repo: Option<Repo>,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the live claims on threads that you may see, with the holder and the lease end of each claim.
+    ///
+    /// Claims are ordered by the creation of their threads.
+    ///
+    /// Each page examines up to 2000 claims, so it may be short or empty although more follow: continue while
+    /// `next_cursor` is not null.
+    struct ListActiveClaims {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// Only claims on threads whose footprint is in this repository: `owner/name` or a clone URL.
+        repo: Option<Repo>,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_active_claims() -> Page<Claim>
 }
 
 fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Claim>> {

@@ -11,9 +11,9 @@ mod replay;
 mod lapsed_claims;
 mod bulk_end;
 mod admin_takeover;
-mod holder_ops;
+pub(crate) mod holder_ops;
 mod resume;
-mod lists;
+pub(crate) mod lists;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -38,6 +38,7 @@ use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
 use crate::log::event::{Event, EventKind, RecordedEvent};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Feature, Read, Sample, Write};
+use crate::request::dereferences;
 use crate::schema::brief;
 use crate::store::ToParam;
 use crate::text::{Count, described};
@@ -80,7 +81,9 @@ pub(crate) fn feature() -> Feature {
 /// The length of a lease, in seconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(in crate::coordination) struct LeaseSecs(Count<LEASE_MIN_SECS, LEASE_MAX_SECS>);
+pub struct LeaseSecs(Count<LEASE_MIN_SECS, LEASE_MAX_SECS>);
+
+crate::argument::number_arguments! { LeaseSecs }
 
 impl LeaseSecs {
     fn duration(self) -> Duration {
@@ -109,11 +112,12 @@ impl JsonSchema for LeaseSecs {
 
 /// A reference to the event that created a claim.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Pin {
+#[non_exhaustive]
+pub struct Pin {
     /// The URI of the event ThreadAssignmentChanged in the workspace's log: `svc:event/{id}`.
-    uri: String,
+    pub uri: String,
     /// The hash of the event that created the claim, as `sha256:{hex}`.
-    content_hash: String,
+    pub content_hash: String,
 }
 
 impl Pin {
@@ -124,16 +128,19 @@ impl Pin {
 
 /// A thread that the caller has claimed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in crate::coordination) struct ClaimedThread {
+#[non_exhaustive]
+pub struct ClaimedThread {
     #[serde(flatten)]
     pub thread: Thread,
     /// Id of the thread, under the name that the operations on claims expect.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// A reference to the event that created the claim; null if the log no longer contains the event.
-    pin: Option<Pin>,
+    pub pin: Option<Pin>,
     /// The last checkpoint of the thread; null if no holder has stored one.
-    checkpoint: Option<Checkpoint>,
+    pub checkpoint: Option<Checkpoint>,
 }
+
+dereferences! { ClaimedThread => thread: Thread }
 
 /// The reason why the holder of a thread changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -13,7 +13,7 @@ use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, RowColumns, Write};
 use crate::store::{Engine, FromRow, FromValue, Row, Value, new_row};
 
-use super::value::{Footprint, Item, Mode, StoredItem};
+use super::value::{Footprint, FootprintMode, Item, StoredItem};
 use crate::limits::FOOTPRINT_ITEMS_MAX;
 use crate::text::Items;
 
@@ -28,7 +28,7 @@ impl FromValue for StoredItems {
     }
 }
 
-impl FromValue for Mode {
+impl FromValue for FootprintMode {
     fn from_value(value: Value) -> Result<Self> {
         let name = String::from_value(value)?;
         let found = [Self::Exclusive, Self::Shared].into_iter().find(|mode| mode.name() == name);
@@ -101,7 +101,7 @@ pub(crate) fn footprint_in_row(row: &RowColumns<'_>) -> Result<Footprint> {
     let StoredItems(items) = StoredItems::from_value(value("items"))?;
     Ok(Footprint {
         repo: FromValue::from_value(value("repo"))?,
-        mode: Mode::from_value(value("mode"))?,
+        mode: FootprintMode::from_value(value("mode"))?,
         items,
     })
 }

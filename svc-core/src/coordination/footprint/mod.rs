@@ -6,7 +6,7 @@
 mod names;
 mod clone_url;
 mod repo;
-mod value;
+pub(crate) mod value;
 mod overlap;
 mod interned;
 
@@ -17,4 +17,4 @@ pub(crate) use interned::{
 pub(crate) use names::slot_key;
 pub(crate) use overlap::{Extent, ItemSpace, current_and_earlier_extents, extents};
 pub(crate) use repo::{Repo, RepoKey};
-pub(crate) use value::{Footprint, Item, Mode, SlotName};
+pub(crate) use value::{Footprint, FootprintMode, Item, SlotName};

@@ -16,7 +16,7 @@ use crate::limits::FOOTPRINT_ITEM_MAX;
 /// The kind of a footprint item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ItemKind {
+pub enum ItemKind {
     Lane,
     Crate,
     Branch,
@@ -24,6 +24,8 @@ pub(crate) enum ItemKind {
     Glob,
     Slot,
 }
+
+crate::argument::arguments! { ItemKind }
 
 /// The prefix of a branch's full name.
 const BRANCH_PREFIX: &str = "refs/heads/";

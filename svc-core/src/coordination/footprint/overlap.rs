@@ -8,7 +8,7 @@
 
 use super::names::{ItemKind, comparison_form, slot_key, unify_case};
 use super::repo::RepoKey;
-use super::value::{Footprint, Item, Mode};
+use super::value::{Footprint, FootprintMode, Item};
 use crate::limits::FOOTPRINT_ITEM_MAX;
 use crate::store::{Param, ToParam};
 
@@ -55,7 +55,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    fn of(item: &Item, repo: &RepoKey, mode: Mode) -> Self {
+    fn of(item: &Item, repo: &RepoKey, mode: FootprintMode) -> Self {
         let value = comparison_form(item.kind, &item.value);
         let prefix = match item.kind {
             ItemKind::Lane | ItemKind::Crate | ItemKind::Branch => value.into_owned(),
@@ -68,7 +68,7 @@ impl Extent {
 
     /// Returns the extent that earlier versions recorded for an item, or `None` if it equals the current
     /// extent.
-    fn of_earlier_version(item: &Item, repo: &RepoKey, mode: Mode) -> Option<Self> {
+    fn of_earlier_version(item: &Item, repo: &RepoKey, mode: FootprintMode) -> Option<Self> {
         let prefix = match item.kind {
             ItemKind::Lane | ItemKind::Crate | ItemKind::Branch => item.value.clone(),
             ItemKind::Path => path_prefix(&item.value),
@@ -79,7 +79,7 @@ impl Extent {
         Some(former).filter(|former| *former != Self::of(item, repo, mode))
     }
 
-    fn new(kind: ItemKind, prefix: String, repo: &RepoKey, mode: Mode) -> Self {
+    fn new(kind: ItemKind, prefix: String, repo: &RepoKey, mode: FootprintMode) -> Self {
         let space = match kind {
             ItemKind::Lane => ItemSpace::Lane,
             ItemKind::Crate => ItemSpace::Crate,
@@ -89,7 +89,8 @@ impl Extent {
         };
         Self {
             repo_key: if space == ItemSpace::Slot { RepoKey::default() } else { repo.clone() },
-            exclusive: mode == Mode::Exclusive || matches!(space, ItemSpace::Branch | ItemSpace::Slot),
+            exclusive: mode == FootprintMode::Exclusive
+                || matches!(space, ItemSpace::Branch | ItemSpace::Slot),
             space,
             prefix,
         }
@@ -234,11 +235,11 @@ mod tests {
         ] {
             let old = stored(kind, old);
             let new = stored(kind, new);
-            let extent = |item| Extent::of(item, &repo, Mode::Exclusive);
+            let extent = |item| Extent::of(item, &repo, FootprintMode::Exclusive);
             assert_eq!(extent(&old), extent(&new), "{kind:?}");
-            let former = Extent::of_earlier_version(&old, &repo, Mode::Exclusive).unwrap();
+            let former = Extent::of_earlier_version(&old, &repo, FootprintMode::Exclusive).unwrap();
             assert!(former.prefix.starts_with(&old.value.to_lowercase()), "{former:?}");
-            assert_eq!(Extent::of_earlier_version(&new, &repo, Mode::Exclusive), None, "{kind:?}");
+            assert_eq!(Extent::of_earlier_version(&new, &repo, FootprintMode::Exclusive), None, "{kind:?}");
         }
     }
 

@@ -20,11 +20,13 @@ const REPO_URL_MAX: usize = 2_048;
 /// The name of a repository, as `owner/name` or a longer path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Repo(String);
+pub struct Repo(String);
+
+crate::argument::text_arguments! { Repo }
 
 /// The key under which repositories are compared: the name without case differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RepoKey(String);
+pub struct RepoKey(String);
 
 impl Repo {
     /// Parses `owner/name`, a longer path, or a clone URL in any form.

@@ -13,6 +13,7 @@ use super::names::{self, INVISIBLE, ItemKind, slot_key};
 use super::repo::{Repo, RepoKey};
 use crate::error::{Error, Result};
 use crate::limits::{FOOTPRINT_ITEM_MAX, FOOTPRINT_ITEMS_MAX};
+use crate::request::object;
 use crate::schema::brief;
 use crate::text::{Items, Text, described};
 
@@ -20,13 +21,16 @@ use crate::text::{Items, Text, described};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub(crate) enum Mode {
+#[non_exhaustive]
+pub enum FootprintMode {
     #[default]
     Exclusive,
     Shared,
 }
 
-impl Mode {
+crate::argument::arguments! { FootprintMode }
+
+impl FootprintMode {
     /// Returns the mode's name on the wire and in the database.
     pub fn name(self) -> &'static str {
         match self {
@@ -39,7 +43,7 @@ impl Mode {
 /// A footprint item: a file, folder or resource that a thread will touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "SentItem")]
-pub(crate) struct Item {
+pub struct Item {
     pub kind: ItemKind,
     pub value: String,
 }
@@ -51,12 +55,16 @@ impl Item {
     }
 }
 
-/// An unchecked item in a request.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SentItem {
-    kind: ItemKind,
-    value: Text<1, FOOTPRINT_ITEM_MAX>,
+object! {
+    /// An unchecked item in a request.
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct SentItem {
+        kind: ItemKind,
+        value: Text<1, FOOTPRINT_ITEM_MAX>,
+    }
+
+    new_item::FootprintItem(kind: ItemKind, value: Text<1, FOOTPRINT_ITEM_MAX>) for Item
 }
 
 impl TryFrom<SentItem> for Item {
@@ -83,7 +91,9 @@ impl TryFrom<StoredItem> for Item {
 /// The name of a slot, in the form that footprint items have.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(try_from = "Text<1, FOOTPRINT_ITEM_MAX>")]
-pub(crate) struct SlotName(String);
+pub struct SlotName(String);
+
+crate::argument::text_arguments! { SlotName }
 
 impl TryFrom<Text<1, FOOTPRINT_ITEM_MAX>> for SlotName {
     type Error = String;
@@ -182,24 +192,29 @@ impl JsonSchema for Item {
     }
 }
 
-/// The items of one repository, and the slots of the workspace, that a thread will touch.
-///
-/// While the thread has a live claim, no thread whose footprint conflicts with this one can be claimed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("x-sample" = {"repo": "acme/app", "items": [{"kind": "path", "value": "src"}]}))]
-pub(crate) struct Footprint {
-    /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
-    #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
-    pub repo: Option<Repo>,
-    /// `exclusive` conflicts with all overlapping footprints, `shared` only with exclusive ones. Default:
-    /// `exclusive`.
+object! {
+    /// The items of one repository, and the slots of the workspace, that a thread will touch.
     ///
-    /// A branch is always exclusive.
-    #[serde(default)]
-    pub mode: Mode,
-    /// The items and slots. An empty list clears the footprint.
-    pub items: Items<Item, FOOTPRINT_ITEMS_MAX>,
+    /// While the thread has a live claim, no thread whose footprint conflicts with this one can be claimed.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(extend("x-sample" = {"repo": "acme/app", "items": [{"kind": "path", "value": "src"}]}))]
+    #[non_exhaustive]
+    pub struct Footprint {
+        /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
+        #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
+        pub repo: Option<Repo>,
+        /// `exclusive` conflicts with all overlapping footprints, `shared` only with exclusive ones. Default:
+        /// `exclusive`.
+        ///
+        /// A branch is always exclusive.
+        #[serde(default)]
+        pub mode: FootprintMode,
+        /// The items and slots. An empty list clears the footprint.
+        pub items: Items<Item, FOOTPRINT_ITEMS_MAX>,
+    }
+
+    new_footprint::NewFootprint(items: Items<Item, FOOTPRINT_ITEMS_MAX>) for Footprint
 }
 
 impl Footprint {

@@ -4,7 +4,7 @@
 //! and a notice. Children are not affected; each can be cancelled separately.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::transition;
@@ -21,6 +21,7 @@ use crate::limits::CANCEL_REASON_MAX;
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Caller, Effect, Feature, SharedState, Write, changing};
+use crate::request::request;
 use crate::text::Prose;
 use crate::time::Time;
 
@@ -70,23 +71,27 @@ impl Event for ThreadCancelled<'_> {
     }
 }
 
-/// Cancels a thread and returns the cancelled thread.
-///
-/// The thread is closed regardless of its reviews, children and results; a live claim ends, and the reason is
-/// posted as a message. Threads that wait for this one can be claimed unless something else blocks them.
-///
-/// Withdrawing the message with the reason removes the reason from the thread's notices too; the event
-/// ThreadCancelled keeps it permanently. Cancelling again changes nothing.
-///
-/// Fails with 403 `forbidden` if you neither created the thread nor have `thread:transition`; 409
-/// `wrong-state` if the thread is closed or archived without having been cancelled.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CancelThread {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The reason, for members who worked on or wait for the thread.
-    reason: Prose<1, CANCEL_REASON_MAX>,
+request! {
+    /// Cancels a thread and returns the cancelled thread.
+    ///
+    /// The thread is closed regardless of its reviews, children and results; a live claim ends, and the
+    /// reason is posted as a message. Threads that wait for this one can be claimed unless something else
+    /// blocks them.
+    ///
+    /// Withdrawing the message with the reason removes the reason from the thread's notices too; the event
+    /// ThreadCancelled keeps it permanently. Cancelling again changes nothing.
+    ///
+    /// Fails with 403 `forbidden` if you neither created the thread nor have `thread:transition`; 409
+    /// `wrong-state` if the thread is closed or archived without having been cancelled.
+    #[derive(Serialize)]
+    struct CancelThread {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The reason, for members who worked on or wait for the thread.
+        reason: Prose<1, CANCEL_REASON_MAX>,
+    }
+
+    cancel_thread(thread_id: ThreadId, reason: Prose<1, CANCEL_REASON_MAX>) -> Thread
 }
 
 fn seal_reason(input: &CancelThread, shared: &SharedState, now: Time) -> Result<SealedPost> {

@@ -3,7 +3,7 @@
 //! Setting a field to its present value changes nothing, and emits no event.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{Priority, Title};
@@ -19,6 +19,7 @@ use crate::limits::SKILLS_MAX;
 use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, Write};
+use crate::request::request;
 use crate::text::{Change, Items};
 
 /// A thread's title was changed.
@@ -36,19 +37,22 @@ impl Event for ThreadUpdated<'_> {
     }
 }
 
-/// Changes a thread's title and returns the thread.
-///
-/// Omitted fields keep their value.
-///
-/// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct UpdateThread {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The new title.
-    #[serde(default, skip_serializing_if = "Change::is_keep")]
-    title: Change<Title>,
+request! {
+    /// Changes a thread's title and returns the thread.
+    ///
+    /// Omitted fields keep their value.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is archived.
+    #[derive(Serialize)]
+    pub(super) struct UpdateThread {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The new title.
+        #[serde(default, skip_serializing_if = "Change::is_keep")]
+        title: Change<Title>,
+    }
+
+    update_thread(thread_id: ThreadId) -> Thread
 }
 
 pub(super) fn update_thread(cx: &mut Write<'_>, input: &UpdateThread) -> Result<Thread> {
@@ -81,18 +85,21 @@ impl Event for ThreadPriorityChanged {
     }
 }
 
-/// Sets a thread's priority and returns the thread.
-///
-/// Of the threads that a member can claim, the one with the highest priority is claimed first.
-///
-/// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetThreadPriority {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The priority, from -100 to 100.
-    priority: Priority,
+request! {
+    /// Sets a thread's priority and returns the thread.
+    ///
+    /// Of the threads that a member can claim, the one with the highest priority is claimed first.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is archived.
+    #[derive(Serialize)]
+    pub(super) struct SetThreadPriority {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The priority, from -100 to 100.
+        priority: Priority,
+    }
+
+    set_thread_priority(thread_id: ThreadId, priority: Priority) -> Thread
 }
 
 pub(super) fn set_thread_priority(cx: &mut Write<'_>, input: &SetThreadPriority) -> Result<Thread> {
@@ -127,20 +134,23 @@ impl Event for ThreadOwnerChanged {
     }
 }
 
-/// Sets or clears the owner of a thread, and returns the thread.
-///
-/// The owner stays responsible while other members work on the thread: the owner is notified if a claim is
-/// not acknowledged, and the owner's own approval does not count. A live claim is not affected.
-///
-/// Fails with 404 `not-found` also if the workspace has no such member; 409 `wrong-state` if the thread is
-/// archived, or if the member is deactivated or may not see the thread's channel.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetThreadOwner {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The new owner; null or absent for no owner.
-    owner_id: Option<MemberId>,
+request! {
+    /// Sets or clears the owner of a thread, and returns the thread.
+    ///
+    /// The owner stays responsible while other members work on the thread: the owner is notified if a claim
+    /// is not acknowledged, and the owner's own approval does not count. A live claim is not affected.
+    ///
+    /// Fails with 404 `not-found` also if the workspace has no such member; 409 `wrong-state` if the thread
+    /// is archived, or if the member is deactivated or may not see the thread's channel.
+    #[derive(Serialize)]
+    pub(super) struct SetThreadOwner {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The new owner; null or absent for no owner.
+        owner_id: Option<MemberId>,
+    }
+
+    set_thread_owner(thread_id: ThreadId) -> Thread
 }
 
 pub(super) fn set_thread_owner(cx: &mut Write<'_>, input: &SetThreadOwner) -> Result<Thread> {
@@ -191,19 +201,22 @@ impl Event for ThreadSkillsChanged<'_> {
     }
 }
 
-/// Replaces the skills that a member must have to claim a thread, and returns the thread.
-///
-/// With an empty list, any member can claim the thread. A live claim is not affected.
-///
-/// Fails with 409 `wrong-state` if the thread is archived, or if the set is new and the workspace already has
-/// 5000 different sets.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetRequiredSkills {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// All skills that the thread requires from now on.
-    required_skills: Items<Skill, SKILLS_MAX>,
+request! {
+    /// Replaces the skills that a member must have to claim a thread, and returns the thread.
+    ///
+    /// With an empty list, any member can claim the thread. A live claim is not affected.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is archived, or if the set is new and the workspace already
+    /// has 5000 different sets.
+    #[derive(Serialize)]
+    pub(super) struct SetRequiredSkills {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// All skills that the thread requires from now on.
+        required_skills: Items<Skill, SKILLS_MAX>,
+    }
+
+    set_required_skills(thread_id: ThreadId, required_skills: Items<Skill, SKILLS_MAX>) -> Thread
 }
 
 pub(super) fn set_required_skills(cx: &mut Write<'_>, input: &SetRequiredSkills) -> Result<Thread> {

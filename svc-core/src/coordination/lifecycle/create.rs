@@ -5,7 +5,7 @@
 //! before it is described.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Priority, Title};
@@ -27,6 +27,7 @@ use crate::limits::{MESSAGE_MAX, SKILLS_MAX, THREAD_DEPTH_MAX, TOOL_MAX, TOOLS_M
 use crate::log::event::{Event, Subject};
 use crate::log::replay::{ReplayedEvent, RowChange};
 use crate::op::{Answer, Read, RecordedRefusal, SharedState, Write};
+use crate::request::{dereferences, request};
 use crate::schema::{brief, default_is, mark_explained_elsewhere};
 use crate::text::{Items, Prose, Text};
 use crate::time::Time;
@@ -101,37 +102,43 @@ fn set_initial_columns(row: RowChange<'_>) -> RowChange<'_> {
 ///
 /// Inputs are flat, so each input struct repeats the fields of the task.
 macro_rules! creates_thread {
-    ($(#[$doc:meta])* $name:ident { $(#[$place_doc:meta])* $place:ident: $id:ty }) => {
-        $(#[$doc])*
-        #[derive(Serialize, Deserialize, JsonSchema)]
-        #[serde(deny_unknown_fields)]
-        pub(super) struct $name {
-            $(#[$place_doc])*
-            $place: $id,
-            /// The thread's title: the task in one line.
-            title: Title,
-            /// The thread's priority, from -100 to 100; a higher one is more urgent.
-            #[schemars(transform = brief("From -100 to 100."), transform = default_is("0"))]
-            priority: Option<Priority>,
-            /// The skills that a member must have to claim the thread.
-            #[schemars(transform = brief("Needed for a claim."), transform = default_is("none"))]
-            #[serde(default)]
-            required_skills: Items<Skill, SKILLS_MAX>,
-            /// The threads that must be finished before this thread can be claimed.
-            #[schemars(transform = brief("Threads to finish first."), transform = default_is("none"))]
-            #[serde(default)]
-            depends_on: DependsOn,
-            /// The tools that you advise the thread's worker to use. Default: none in particular.
-            #[schemars(transform = brief("Suggested tools."))]
-            #[serde(default)]
-            tools: Items<ToolName, TOOLS_MAX>,
-            /// The footprint, as in `set_thread_footprint`.
-            #[schemars(transform = default_is("nothing"), transform = mark_explained_elsewhere)]
-            footprint: Option<Footprint>,
-            /// The first message: the information that the thread's worker needs. The message is posted under
-            /// your name, as by `post_message`, and needs `message:post` too.
-            #[schemars(transform = brief("The task description."), transform = default_is("none"))]
-            body: Option<FirstBody>,
+    (
+        $(#[$($doc:tt)*])*
+        $operation:ident: $name:ident { $(#[$($place_doc:tt)*])* $place:ident: $id:ty }
+    ) => {
+        request! {
+            $(#[$($doc)*])*
+            #[derive(Serialize)]
+            pub(super) struct $name {
+                $(#[$($place_doc)*])*
+                $place: $id,
+                /// The thread's title: the task in one line.
+                title: Title,
+                /// The thread's priority, from -100 to 100; a higher one is more urgent.
+                #[schemars(transform = brief("From -100 to 100."), transform = default_is("0"))]
+                priority: Option<Priority>,
+                /// The skills that a member must have to claim the thread.
+                #[schemars(transform = brief("Needed for a claim."), transform = default_is("none"))]
+                #[serde(default)]
+                required_skills: Items<Skill, SKILLS_MAX>,
+                /// The threads that must be finished before this thread can be claimed.
+                #[schemars(transform = brief("Threads to finish first."), transform = default_is("none"))]
+                #[serde(default)]
+                depends_on: DependsOn,
+                /// The tools that you advise the thread's worker to use. Default: none in particular.
+                #[schemars(transform = brief("Suggested tools."))]
+                #[serde(default)]
+                tools: Items<ToolName, TOOLS_MAX>,
+                /// The footprint, as in `set_thread_footprint`.
+                #[schemars(transform = default_is("nothing"), transform = mark_explained_elsewhere)]
+                footprint: Option<Footprint>,
+                /// The first message: the information that the thread's worker needs. The message is posted
+                /// under your name, as by `post_message`, and needs `message:post` too.
+                #[schemars(transform = brief("The task description."), transform = default_is("none"))]
+                body: Option<FirstBody>,
+            }
+
+            $operation($place: $id, title: Title) -> CreatedThread
         }
 
         impl $name {
@@ -173,23 +180,27 @@ struct NewTask<'a> {
 
 /// A newly created thread, with its first message if one was posted.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct CreatedThread {
+#[non_exhaustive]
+pub struct CreatedThread {
     #[serde(flatten)]
-    thread: Thread,
+    pub thread: Thread,
     #[serde(flatten)]
-    first: Option<FirstMessage>,
+    pub first: Option<FirstMessage>,
 }
+
+dereferences! { CreatedThread => thread: Thread }
 
 /// The first message of a new thread.
 #[derive(Debug, Serialize, JsonSchema)]
-struct FirstMessage {
+#[non_exhaustive]
+pub struct FirstMessage {
     /// Id of the first message, which contains `body`. Absent without a `body`.
-    first_message_id: MessageId,
+    pub first_message_id: MessageId,
     /// The members that the first message mentions by their handles, except yourself. Absent without a
     /// `body`.
-    mentioned: Vec<MentionedMember>,
+    pub mentioned: Vec<MentionedMember>,
     /// The mentions in the first message that reach no member. Absent without a `body`.
-    not_reached: Vec<UnreachedMention>,
+    pub not_reached: Vec<UnreachedMention>,
 }
 
 /// Answers a repeated call: returns the created thread, and the members that its first message would reach
@@ -223,7 +234,7 @@ creates_thread! {
     /// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
     /// `depends_on`, or if `required_skills` is a new set and the workspace already has 5000 different sets;
     /// 409 `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
-    CreateThread {
+    create_thread: CreateThread {
         /// Id of the channel.
         channel_id: ChannelId
     }
@@ -260,7 +271,7 @@ creates_thread! {
     /// or if `required_skills` is a new set and the workspace already has 5000 different sets; 409
     /// `spawn-rejected` with `limit` if the workspace's spawn budget does not allow the child; 409
     /// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
-    CreateChildThread {
+    create_child_thread: CreateChildThread {
         /// The parent of the new thread.
         thread_id: ThreadId
     }

@@ -3,8 +3,8 @@
 //! This file lists the operations that create threads and change their fields. The files for transitions and
 //! cancelling list their own operations; the file for transitions also lists the conditions of a transition.
 
-mod create;
-mod change;
+pub(crate) mod create;
+pub(crate) mod change;
 pub(crate) mod transition;
 pub(crate) mod cancel;
 

@@ -18,18 +18,22 @@ use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Condition, Effect, Feature, Read, UnmetRequirement, Write, changing};
+use crate::request::request;
 use crate::time::Time;
 
 /// A transition that a caller can request for a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Action {
+#[non_exhaustive]
+pub enum Action {
     StartReview,
     ReturnToOpen,
     Close,
     Reopen,
     Archive,
 }
+
+crate::argument::arguments! { Action }
 
 const START_REVIEW: &str = "start_review";
 const RETURN_TO_OPEN: &str = "return_to_open";
@@ -134,43 +138,47 @@ impl Event for ThreadStateChanged {
     }
 }
 
-/// Moves a thread to another state and returns the new state, with the holder of the live claim.
-///
-/// The actions are `start_review` (open to in_review), `return_to_open` (in_review to open), `close` (open or
-/// in_review to closed, which ends a live claim), `reopen` (closed to open, also after a cancel) and
-/// `archive` (closed to archived, permanently).
-///
-/// A live claim continues under review, and lapses unless it is renewed. Closing settles a dead letter. A
-/// reopened thread can be claimed again, unless a limit of its budget is used up: its usage and its attempts
-/// are kept.
-///
-/// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if the thread cannot
-/// be reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close
-/// yet; 409 `stale-claim` if the claim with the lease id `claim_lease_id` has ended or lapsed; 409
-/// `claim-not-held` if another member holds that claim.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TransitionThread {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The transition to make.
+request! {
+    /// Moves a thread to another state and returns the new state, with the holder of the live claim.
     ///
-    /// `state` of the response is the new state.
-    action: Action,
-    /// The lease id of the claim under which you act.
+    /// The actions are `start_review` (open to in_review), `return_to_open` (in_review to open), `close`
+    /// (open or in_review to closed, which ends a live claim), `reopen` (closed to open, also after a cancel)
+    /// and `archive` (closed to archived, permanently).
     ///
-    /// With this field, the call fails unless you hold the live claim with this lease id.
-    claim_lease_id: Option<LeaseId>,
+    /// A live claim continues under review, and lapses unless it is renewed. Closing settles a dead letter. A
+    /// reopened thread can be claimed again, unless a limit of its budget is used up: its usage and its
+    /// attempts are kept.
+    ///
+    /// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if the thread
+    /// cannot be reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread
+    /// may not close yet; 409 `stale-claim` if the claim with the lease id `claim_lease_id` has ended or
+    /// lapsed; 409 `claim-not-held` if another member holds that claim.
+    #[derive(Serialize)]
+    struct TransitionThread {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The transition to make.
+        ///
+        /// `state` of the response is the new state.
+        action: Action,
+        /// The lease id of the claim under which you act.
+        ///
+        /// With this field, the call fails unless you hold the live claim with this lease id.
+        claim_lease_id: Option<LeaseId>,
+    }
+
+    transition_thread(thread_id: ThreadId, action: Action) -> StateAfterTransition
 }
 
 /// The state of a thread after a transition.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Moved")]
-pub(in crate::coordination) struct StateAfterTransition {
+#[non_exhaustive]
+pub struct StateAfterTransition {
     /// The thread's new state.
     pub state: ThreadState,
     /// The holder of the live claim; null if the thread has no live claim.
-    assignee_id: Option<MemberId>,
+    pub assignee_id: Option<MemberId>,
 }
 
 impl Answer<TransitionThread> for StateAfterTransition {
@@ -249,13 +257,14 @@ fn find_transition(action: Action, state: ThreadState) -> Result<&'static Transi
 /// A condition of a transition that a thread does not meet.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Reason")]
-pub(crate) struct Reason {
+#[non_exhaustive]
+pub struct Reason {
     /// The name of the condition.
-    condition: &'static str,
+    pub condition: &'static str,
     /// A description of the missing requirement, for people.
-    detail: String,
+    pub detail: String,
     /// The ids of the related objects, such as child threads; empty if the condition has no related objects.
-    ids: Vec<String>,
+    pub ids: Vec<String>,
 }
 
 /// Fails if a condition of the transition is not met.

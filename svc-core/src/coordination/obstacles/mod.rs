@@ -96,7 +96,8 @@ impl FromValue for Obstacle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
-pub(crate) enum ConflictReason {
+#[non_exhaustive]
+pub enum ConflictReason {
     /// A live claim touches the same item.
     Overlap,
     /// The repository is paused.
@@ -115,7 +116,8 @@ pub(crate) enum ConflictReason {
 
 /// A conflict that prevents a claim of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Conflict {
+#[non_exhaustive]
+pub struct Conflict {
     /// The reason: `overlap`, `repo-paused` or `slot-full`; in lists of deferred threads also `dependencies`,
     /// `skills`, `budget` or `dead-letter`.
     pub reason: ConflictReason,

@@ -12,7 +12,9 @@ use crate::store::{Param, ToParam};
 
 /// The kind of a result: a name within a namespace, and a version, as in `svc.waiter.result/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct ResultKind(String);
+pub struct ResultKind(String);
+
+crate::argument::text_arguments! { ResultKind }
 
 impl ResultKind {
     fn new(text: String) -> Result<Self, String> {

@@ -34,6 +34,7 @@ use crate::op::{
     Write, changing, read, wait,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::{dereferences, request};
 use crate::schema::brief;
 use crate::store::columns;
 use crate::time::Time;
@@ -120,22 +121,23 @@ pub(crate) fn feature() -> Feature {
 
 /// The result of a thread.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ThreadResult {
+#[non_exhaustive]
+pub struct ThreadResult {
     /// Id of the thread that has the result.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// The result as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`. Null
     /// if the result was purged.
     pub result: Option<Map<String, Value>>,
     /// Whether the result was purged, so that `result` is null and only the log keeps its hash.
-    purged: bool,
+    pub purged: bool,
     /// The kind of the result, as `<namespace>.<name>/<n>`; null if the worker sent no kind.
-    result_kind: Option<String>,
+    pub result_kind: Option<String>,
     /// The member who set the result.
     pub produced_by: MemberId,
     /// Time at which the result was set.
-    produced_at: Time,
+    pub produced_at: Time,
     /// Position in the event log at which the result was set.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! {
@@ -178,42 +180,48 @@ impl Event for ThreadResultSet<'_> {
     }
 }
 
-/// Sets the result of a thread that you have claimed, ends the claim, and returns the result.
-///
-/// The thread stays open, but cannot be claimed again unless it is reopened. Pass `action` to also change its
-/// state; if that is not allowed, the result is not set either.
-///
-/// Fails with 409 `wrong-state` if `action` does not start at the thread's state; 409 `close-refused` with
-/// `reasons` if the thread may not close yet; 409 `stale-claim` if the claim has lapsed, or if
-/// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetThreadResult {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The result: any JSON object of up to 262144 bytes.
+request! {
+    /// Sets the result of a thread that you have claimed, ends the claim, and returns the result.
     ///
-    /// Numbers from 2^53 on are rejected: send them as strings.
-    result: Map<String, Value>,
-    /// The kind of the result, such as `example.port/1`, by which results can be filtered.
+    /// The thread stays open, but cannot be claimed again unless it is reopened. Pass `action` to also change
+    /// its state; if that is not allowed, the result is not set either.
     ///
-    /// Its form is `<namespace>.<name>/<n>`.
-    result_kind: Option<ResultKind>,
-    /// The lease id of your claim. If given, it must be the lease id of the live claim.
-    #[schemars(transform = brief("Lease id of your claim: always send it."))]
-    claim_lease_id: Option<LeaseId>,
-    /// Transition to make afterwards, as by `transition_thread`. Default: none.
-    action: Option<FollowUpTransition>,
+    /// Fails with 409 `wrong-state` if `action` does not start at the thread's state; 409 `close-refused`
+    /// with `reasons` if the thread may not close yet; 409 `stale-claim` if the claim has lapsed, or if
+    /// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
+    #[derive(Serialize)]
+    struct SetThreadResult {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The result: any JSON object of up to 262144 bytes.
+        ///
+        /// Numbers from 2^53 on are rejected: send them as strings.
+        result: Map<String, Value>,
+        /// The kind of the result, such as `example.port/1`, by which results can be filtered.
+        ///
+        /// Its form is `<namespace>.<name>/<n>`.
+        result_kind: Option<ResultKind>,
+        /// The lease id of your claim. If given, it must be the lease id of the live claim.
+        #[schemars(transform = brief("Lease id of your claim: always send it."))]
+        claim_lease_id: Option<LeaseId>,
+        /// Transition to make afterwards, as by `transition_thread`. Default: none.
+        action: Option<FollowUpTransition>,
+    }
+
+    set_thread_result(thread_id: ThreadId, result: Map<String, Value>) -> NewResult
 }
 
 /// A transition that follows when a thread's result is set.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Then")]
-enum FollowUpTransition {
+#[non_exhaustive]
+pub enum FollowUpTransition {
     StartReview,
     Close,
 }
+
+crate::argument::arguments! { FollowUpTransition }
 
 impl From<FollowUpTransition> for Action {
     fn from(transition: FollowUpTransition) -> Self {
@@ -226,13 +234,16 @@ impl From<FollowUpTransition> for Action {
 
 /// A result that was just set.
 #[derive(Serialize, JsonSchema)]
-struct NewResult {
+#[non_exhaustive]
+pub struct NewResult {
     #[serde(flatten)]
-    set: ThreadResult,
+    pub set: ThreadResult,
     /// The thread's state after the action. Absent without an `action`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<ThreadState>,
+    pub state: Option<ThreadState>,
 }
+
+dereferences! { NewResult => set: ThreadResult }
 
 impl Answer<SetThreadResult> for NewResult {
     type Kept = ();
@@ -358,14 +369,16 @@ const PURGE: &str = "
     update results set result = null
     where workspace_id = $1 and lsn > $2 and lsn <= $3 and result is not null";
 
-/// Returns a thread's latest result, which stays readable after the thread was reopened.
-///
-/// Fails with 404 `not-found` if no result was ever set.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetThreadResult {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Returns a thread's latest result, which stays readable after the thread was reopened.
+    ///
+    /// Fails with 404 `not-found` if no result was ever set.
+    struct GetThreadResult {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    get_thread_result(thread_id: ThreadId) -> ThreadResult
 }
 
 fn get_thread_result(cx: &Read<'_>, input: &GetThreadResult) -> Result<ThreadResult> {
@@ -387,20 +400,22 @@ const LATEST: &str = concat!(
     " from results r where r.thread_id = $1 order by r.lsn desc limit 1"
 );
 
-/// Returns the latest results of the threads that you may see, in the order in which they were set.
-///
-/// Each page examines up to 2000 results, so it may be short or empty although more follow: continue while
-/// `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(transform = brief(""))]
-struct ListThreadResults {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// Only results of exactly this kind.
-    result_kind: Option<ResultKind>,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the latest results of the threads that you may see, in the order in which they were set.
+    ///
+    /// Each page examines up to 2000 results, so it may be short or empty although more follow: continue
+    /// while `next_cursor` is not null.
+    #[schemars(transform = brief(""))]
+    struct ListThreadResults {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// Only results of exactly this kind.
+        result_kind: Option<ResultKind>,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_thread_results() -> Page<ThreadResult>
 }
 
 fn list_thread_results(cx: &Read<'_>, input: &ListThreadResults) -> Result<Page<ThreadResult>> {
@@ -430,17 +445,19 @@ const LIST: &str = concat!(
 const HORIZON: &str =
     "select lsn from results where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Waits until a thread has a current result, and returns the result.
-///
-/// An existing result is returned immediately. Returns `{"timed_out": true}` on a timeout.
-///
-/// A result from before the thread was last reopened does not count.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct WaitForResult {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    timeout_secs: Option<WaitSecs>,
+request! {
+    /// Waits until a thread has a current result, and returns the result.
+    ///
+    /// An existing result is returned immediately. Returns `{"timed_out": true}` on a timeout.
+    ///
+    /// A result from before the thread was last reopened does not count.
+    struct WaitForResult {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        timeout_secs: Option<WaitSecs>,
+    }
+
+    wait_for_result(thread_id: ThreadId) -> crate::op::WaitOutput<ThreadResult>
 }
 
 impl LongPoll for WaitForResult {

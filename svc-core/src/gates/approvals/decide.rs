@@ -1,7 +1,7 @@
 //! Deciding approval gates: the callers who may decide, and the effect of each decision.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::link::{DecisionLink, LinkContent};
 use super::{ApprovalGate, GateState, StoredGate, is_agent, visible_gate};
@@ -14,11 +14,12 @@ use crate::id::{GateId, MemberId};
 use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Caller, Read, Write};
+use crate::request::{dereferences, request};
 use crate::store::named_enum;
 
 named_enum! {
     /// Decision on an approval gate.
-    pub(super) enum Decision { Accept = "accept", Decline = "decline", Cancel = "cancel" }
+    pub enum Decision { Accept = "accept", Decline = "decline", Cancel = "cancel" }
 }
 
 /// Capabilities of which a caller needs at least one to decide an approval gate.
@@ -80,14 +81,17 @@ impl<I> Answer<I> for ApprovalGate {
 /// The gate after `approval_decide`, and a link for a person if the caller may not accept the gate.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Decided")]
-pub(super) struct DecisionResult {
+#[non_exhaustive]
+pub struct DecisionResult {
     #[serde(flatten)]
-    gate: ApprovalGate,
+    pub gate: ApprovalGate,
     /// Link to the page on which a person can decide the gate; absent unless the decision needs a person.
     /// Returned over MCP only: over REST, the request fails with 403 `needs-person`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    link: Option<DecisionLink>,
+    pub link: Option<DecisionLink>,
 }
+
+dereferences! { DecisionResult => gate: ApprovalGate }
 
 impl From<ApprovalGate> for DecisionResult {
     fn from(gate: ApprovalGate) -> Self {
@@ -107,25 +111,28 @@ impl Answer<ApprovalDecide> for DecisionResult {
     }
 }
 
-/// Accepts, declines or cancels an approval gate, and returns the gate.
-///
-/// Accepting needs `approval:grant`, and a person if the gate's `needs_person` is true: if you may not
-/// accept, you get a link for a person, valid for an hour. Declining and cancelling need `approval:grant`
-/// unless the request is yours.
-///
-/// Repeating a decision changes nothing.
-///
-/// Fails with 403 `forbidden` if you have `approval:grant` and accept your own request, made directly or
-/// through a delegate, if you accept as a delegate, or if you decline or cancel the request of another member
-/// without `approval:grant`; 403 `needs-person` if a person must accept the gate; 409 `wrong-state` if the
-/// gate has expired or was decided differently, or if its thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ApprovalDecide {
-    /// Id of the gate.
-    gate_id: GateId,
-    /// The decision on the gate.
-    decision: Decision,
+request! {
+    /// Accepts, declines or cancels an approval gate, and returns the gate.
+    ///
+    /// Accepting needs `approval:grant`, and a person if the gate's `needs_person` is true: if you may not
+    /// accept, you get a link for a person, valid for an hour. Declining and cancelling need `approval:grant`
+    /// unless the request is yours.
+    ///
+    /// Repeating a decision changes nothing.
+    ///
+    /// Fails with 403 `forbidden` if you have `approval:grant` and accept your own request, made directly or
+    /// through a delegate, if you accept as a delegate, or if you decline or cancel the request of another
+    /// member without `approval:grant`; 403 `needs-person` if a person must accept the gate; 409
+    /// `wrong-state` if the gate has expired or was decided differently, or if its thread is archived.
+    #[derive(Serialize)]
+    pub(super) struct ApprovalDecide {
+        /// Id of the gate.
+        gate_id: GateId,
+        /// The decision on the gate.
+        decision: Decision,
+    }
+
+    approval_decide(gate_id: GateId, decision: Decision) -> DecisionResult
 }
 
 pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Result<DecisionResult> {

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::id::GateId;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
-use crate::op::{LongPoll, Operation, Poll, Read, WaitSecs, wait};
+use crate::op::{LongPoll, Operation, Poll, Read, WaitSecs, wait, without_requests};
 use crate::schema::brief;
 
 /// Waits until an approval gate is decided or expires, and returns the gate.
@@ -33,6 +33,8 @@ struct FollowApproval {
 pub fn follow_approval() -> Operation {
     wait("follow_approval", poll_decision).title("Follow an approval gate").needs(DECIDING_CAPABILITIES)
 }
+
+without_requests! { FollowApproval }
 
 impl LongPoll for FollowApproval {
     fn filter(&self) -> EventFilter {

@@ -34,7 +34,8 @@ pub(super) struct LinkContent {
 
 /// Link to the page on which a person decides an approval gate.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct DecisionLink {
+#[non_exhaustive]
+pub struct DecisionLink {
     /// URL of the page; only a path if the operator has not configured the service's public URL.
     pub url: String,
     /// Time at which the link expires, unless the gate is decided earlier.

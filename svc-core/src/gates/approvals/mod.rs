@@ -6,8 +6,8 @@
 //! expired as soon as its expiry time has passed, although the event is written later. A caller who may not
 //! accept a gate receives a link for a person.
 
-mod link;
-mod decide;
+pub(crate) mod link;
+pub(crate) mod decide;
 mod expiry;
 mod follow;
 mod page;
@@ -16,7 +16,7 @@ mod awaiting;
 pub(super) use awaiting::gates_to_decide;
 pub use follow::follow_approval;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -40,6 +40,7 @@ use crate::op::{
     UnmetRequirement, Write, changing, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::schema::{brief, default_is};
 use crate::store::{columns, named_enum, new_row};
 use crate::text::{Count, Prose};
@@ -144,7 +145,8 @@ fn operations() -> Vec<Operation> {
 
 named_enum! {
     /// State of an approval gate. All states except `pending` are final.
-    pub(crate) enum GateState {
+    #[non_exhaustive]
+    pub enum GateState {
         Pending = "pending",
         Accepted = "accepted",
         Declined = "declined",
@@ -184,45 +186,46 @@ impl Event for ApprovalRequested {
 
 /// A request for the approval of a step in a thread.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct ApprovalGate {
+#[non_exhaustive]
+pub struct ApprovalGate {
     /// Id of the gate.
-    id: GateId,
+    pub id: GateId,
     /// Id of the gate's workspace.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Id of the channel that contains the gate's thread.
-    channel_id: ChannelId,
+    pub channel_id: ChannelId,
     /// Id of the thread that the approval was requested in.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// State of the gate at the time of the response.
-    state: GateState,
+    pub state: GateState,
     /// The question for the approver; blank if the message with the question was withdrawn or cannot be
     /// opened.
-    question: String,
+    pub question: String,
     /// Whether the gate prevents the thread from closing until this gate is accepted or cancelled, or a later
     /// gate of the thread is accepted.
-    blocks_close: bool,
+    pub blocks_close: bool,
     /// Whether only a person may accept the gate. Agents may not, whatever capabilities they have.
-    needs_person: bool,
+    pub needs_person: bool,
     /// Id of the member who requested the approval.
-    requested_by: MemberId,
+    pub requested_by: MemberId,
     /// Id of the delegate who requested the approval for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
-    requested_actor_id: Option<MemberId>,
+    pub requested_actor_id: Option<MemberId>,
     /// Time at which the approval was requested.
-    requested_at: Time,
+    pub requested_at: Time,
     /// Time at which the gate expires if it is still pending; null if the gate never expires.
-    expires_at: Option<Time>,
+    pub expires_at: Option<Time>,
     /// Id of the member who decided the gate; null if the gate is pending or has expired.
-    resolved_by: Option<MemberId>,
+    pub resolved_by: Option<MemberId>,
     /// Id of the delegate who decided the gate for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
-    resolved_actor_id: Option<MemberId>,
+    pub resolved_actor_id: Option<MemberId>,
     /// Time at which the gate was decided or expired; null while it is pending.
-    resolved_at: Option<Time>,
+    pub resolved_at: Option<Time>,
     /// Id of the message in the thread that contains the question.
-    message_id: MessageId,
+    pub message_id: MessageId,
     /// Position of the gate's creation in the workspace's event log.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 /// Row of an approval gate, without the question. The column `state` may not reflect expiry yet.
@@ -269,35 +272,40 @@ impl StoredGate {
     }
 }
 
-/// Requests an approval from other members, and returns the new approval gate.
-///
-/// Other members with `approval:grant` may accept the gate; you may not, directly or through a delegate. With
-/// `needs_person`, agents may not.
-///
-/// The server posts the question in the thread as a message of yours, which cannot be edited.
-///
-/// Fails with 409 `wrong-state` if the thread is finished or already has 1000 gates, or if its channel is
-/// archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RequestApproval {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The question for the approver.
-    question: Prose<1, QUESTION_MAX>,
-    /// Whether the gate prevents the thread from closing until it is accepted or cancelled. Default: true.
+request! {
+    /// Requests an approval from other members, and returns the new approval gate.
     ///
-    /// The thread may also close after a later gate is accepted, whether or not the later gate has
-    /// `blocks_close`.
-    blocks_close: Option<bool>,
-    /// Whether only a person, not an agent, may accept the gate.
-    #[schemars(transform = brief("Whether a person must accept the gate."), transform = default_is("false"))]
-    needs_person: Option<bool>,
-    /// Seconds until the gate expires, at least 60. Default: never.
+    /// Other members with `approval:grant` may accept the gate; you may not, directly or through a delegate.
+    /// With `needs_person`, agents may not.
     ///
-    /// Maximum: 2592000 (30 days). A gate that was decided does not expire.
-    #[schemars(transform = brief("Seconds until the gate expires."))]
-    expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
+    /// The server posts the question in the thread as a message of yours, which cannot be edited.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is finished or already has 1000 gates, or if its channel is
+    /// archived.
+    #[derive(Serialize)]
+    struct RequestApproval {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The question for the approver.
+        question: Prose<1, QUESTION_MAX>,
+        /// Whether the gate prevents the thread from closing until it is accepted or cancelled. Default:
+        /// true.
+        ///
+        /// The thread may also close after a later gate is accepted, whether or not the later gate has
+        /// `blocks_close`.
+        blocks_close: Option<bool>,
+        /// Whether only a person, not an agent, may accept the gate.
+        #[schemars(transform = brief("Whether a person must accept the gate."))]
+        #[schemars(transform = default_is("false"))]
+        needs_person: Option<bool>,
+        /// Seconds until the gate expires, at least 60. Default: never.
+        ///
+        /// Maximum: 2592000 (30 days). A gate that was decided does not expire.
+        #[schemars(transform = brief("Seconds until the gate expires."))]
+        expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
+    }
+
+    request_approval(thread_id: ThreadId, question: Prose<1, QUESTION_MAX>) -> ApprovalGate
 }
 
 /// Content of an approval request that was prepared before the transaction: the gate's id and the sealed
@@ -386,12 +394,14 @@ fn request_approval(
 
 const COUNT_GATES_OF_THREAD: &str = "select count(*) from approval_gates where thread_id = $1";
 
-/// Returns an approval gate with its state and its question.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetApprovalGate {
-    /// Id of the gate.
-    gate_id: GateId,
+request! {
+    /// Returns an approval gate with its state and its question.
+    struct GetApprovalGate {
+        /// Id of the gate.
+        gate_id: GateId,
+    }
+
+    get_approval_gate(gate_id: GateId) -> ApprovalGate
 }
 
 fn get_approval_gate(cx: &Read<'_>, input: &GetApprovalGate) -> Result<ApprovalGate> {
@@ -413,22 +423,24 @@ fn visible_gate(cx: &Read<'_>, gate_id: GateId) -> Result<StoredGate> {
 const GATE_BY_ID: &str =
     concat!("select ", gate_columns!(), " from approval_gates g where g.id = $1 and g.workspace_id = $2");
 
-/// Returns the approval gates of a workspace that you may see, oldest first.
-///
-/// The server examines up to 2000 gates for one page, so a page may be short or empty although more gates
-/// follow: continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(transform = brief(""))]
-struct ListApprovalGates {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Return only the gates of this thread.
-    thread_id: Option<ThreadId>,
-    /// Return only gates in this state.
-    state: Option<GateState>,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the approval gates of a workspace that you may see, oldest first.
+    ///
+    /// The server examines up to 2000 gates for one page, so a page may be short or empty although more gates
+    /// follow: continue while `next_cursor` is not null.
+    #[schemars(transform = brief(""))]
+    struct ListApprovalGates {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Return only the gates of this thread.
+        thread_id: Option<ThreadId>,
+        /// Return only gates in this state.
+        state: Option<GateState>,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_approval_gates() -> Page<ApprovalGate>
 }
 
 fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<ApprovalGate>> {

@@ -12,7 +12,7 @@ use crate::capability::Right;
 use crate::coordination::thread_row::{Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::identity::members::load_member;
-use crate::op::{Frame, Operation, Read, read};
+use crate::op::{Frame, Operation, Read, read, without_requests};
 use crate::time::Time;
 
 /// Returns the operation `open_approval_link`.
@@ -25,6 +25,8 @@ pub(super) fn operation() -> Operation {
         .needs(&[Right::Session])
         .example(|_| json!({"link": "sealed"}))
 }
+
+without_requests! { OpenApprovalLink }
 
 /// Returns the approval gate of a link to the signed-in member.
 ///

@@ -1,7 +1,7 @@
 //! Land advice: a read-only report of the unmet requirements for closing a thread.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Result;
 use crate::coordination::lifecycle::transition::{self, Reason};
@@ -9,16 +9,18 @@ use crate::coordination::thread_row::visible_thread;
 use crate::error::{Code, Error};
 use crate::id::ThreadId;
 use crate::op::{Answer, Read, Write};
+use crate::request::request;
 
 /// The unmet requirements for closing a thread.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct LandAdvice {
+#[non_exhaustive]
+pub struct LandAdvice {
     /// Id of the thread to close.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Whether the thread could close now.
-    could_close: bool,
+    pub could_close: bool,
     /// The unmet requirements for closing the thread.
-    reasons: Vec<Reason>,
+    pub reasons: Vec<Reason>,
 }
 
 /// A repeated request computes the advice again from the current state of the thread.
@@ -34,15 +36,18 @@ impl Answer<RequestLandAdvice> for LandAdvice {
     }
 }
 
-/// Returns the unmet requirements for closing a thread, without changing the thread.
-///
-/// Fails with 409 `wrong-state` if the thread is finished; 409 `not-enabled` if the operator has not set
-/// `SVC_LAND_ADVICE=1`.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RequestLandAdvice {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Returns the unmet requirements for closing a thread, without changing the thread.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is finished; 409 `not-enabled` if the operator has not set
+    /// `SVC_LAND_ADVICE=1`.
+    #[derive(Serialize)]
+    pub(super) struct RequestLandAdvice {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    request_land_advice(thread_id: ThreadId) -> LandAdvice
 }
 
 pub(super) fn request_land_advice(cx: &mut Write<'_>, input: &RequestLandAdvice) -> Result<LandAdvice> {

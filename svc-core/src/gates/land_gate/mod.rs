@@ -6,10 +6,10 @@
 //! Closing a thread needs a pass only if the thread requires one. `advice` reports the unmet requirements for
 //! closing.
 
-mod advice;
+pub(crate) mod advice;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -30,6 +30,7 @@ use crate::op::{
     Answer, Condition, Feature, Read, Records, Sample, UnmetRequirement, Write, destructive, idempotent,
     read, write,
 };
+use crate::request::request;
 use crate::store::{columns, named_enum};
 use crate::text::Text;
 use crate::time::Time;
@@ -125,7 +126,7 @@ fn records() -> Vec<Records> {
 
 named_enum! {
     /// Verdict on whether the work of a land gate may land.
-    pub(crate) enum LandVerdict { Pass = "pass", Fail = "fail" }
+    pub enum LandVerdict { Pass = "pass", Fail = "fail" }
 }
 
 /// A member set the pointer of a land gate, possibly with a verdict.
@@ -264,32 +265,33 @@ fn land_gate_rules(cx: &Read<'_>, thread: &Thread, judge: Option<MemberId>) -> R
 
 /// The land gate of a thread, with its current effect on closing the thread.
 #[derive(Serialize, JsonSchema)]
-struct LandGate {
+#[non_exhaustive]
+pub struct LandGate {
     /// Id of the land gate's thread.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Whether the thread requires a pass that counts before it may close.
-    required: bool,
+    pub required: bool,
     /// Whether the gate lets the thread close: either a pass counts, or no pass is required.
-    satisfied: bool,
+    pub satisfied: bool,
     /// The work to land, such as a branch name; null if the gate was never set.
-    pointer: Option<String>,
+    pub pointer: Option<String>,
     /// Commit hash of the work to land; null if the gate was never set.
-    head_sha: Option<CommitHash>,
+    pub head_sha: Option<CommitHash>,
     /// Verdict on whether the work may land; null if the gate has no verdict.
-    verdict: Option<LandVerdict>,
+    pub verdict: Option<LandVerdict>,
     /// Whether the verdict is a pass that counts.
-    counts: bool,
+    pub counts: bool,
     /// Reason why the verdict does not count as a pass; null if the verdict counts or the gate was never set.
-    why_not: Option<Objection>,
+    pub why_not: Option<Objection>,
     /// The member who last set the gate's pointer; null if the gate was never set.
-    member_id: Option<MemberId>,
+    pub member_id: Option<MemberId>,
     /// The delegate who last set the gate's pointer for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
-    actor_id: Option<MemberId>,
+    pub actor_id: Option<MemberId>,
     /// Time at which the gate's pointer was last set; null if it was never set.
-    set_at: Option<Time>,
+    pub set_at: Option<Time>,
     /// Position of the last `LandGateSet` event in the workspace's event log; null if the gate was never set.
-    lsn: Option<i64>,
+    pub lsn: Option<i64>,
 }
 
 impl LandGate {
@@ -327,29 +329,32 @@ impl<I> Answer<I> for LandGate {
     }
 }
 
-/// Records the work that a thread wants to land, optionally with a verdict, and returns the thread's land
-/// gate.
-///
-/// Replaces the earlier work and verdict, so a pass always applies to the current work. A pass no longer
-/// counts after a later result or reopening of the thread.
-///
-/// A pass counts if its author has the skill `land_gate`, does not own the thread and has never worked on it.
-/// Under delegation, the delegate also must not own the thread or have worked on it. The server checks these
-/// rules when the pass is set and again when the thread closes. A pass does not count while its author or the
-/// delegate is frozen or deactivated.
-///
-/// Fails with 409 `wrong-state` if the thread is finished.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SetLandGate {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The work to land, such as a branch or the URL of a pull request.
-    pointer: Text<1, LAND_POINTER_MAX>,
-    /// The commit hash of the work, or at least its first 4 digits.
-    head_sha: CommitHash,
-    /// Verdict on whether the work may land. Default: no verdict.
-    verdict: Option<LandVerdict>,
+request! {
+    /// Records the work that a thread wants to land, optionally with a verdict, and returns the thread's land
+    /// gate.
+    ///
+    /// Replaces the earlier work and verdict, so a pass always applies to the current work. A pass no longer
+    /// counts after a later result or reopening of the thread.
+    ///
+    /// A pass counts if its author has the skill `land_gate`, does not own the thread and has never worked on
+    /// it. Under delegation, the delegate also must not own the thread or have worked on it. The server
+    /// checks these rules when the pass is set and again when the thread closes. A pass does not count while
+    /// its author or the delegate is frozen or deactivated.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is finished.
+    #[derive(Serialize)]
+    struct SetLandGate {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The work to land, such as a branch or the URL of a pull request.
+        pointer: Text<1, LAND_POINTER_MAX>,
+        /// The commit hash of the work, or at least its first 4 digits.
+        head_sha: CommitHash,
+        /// Verdict on whether the work may land. Default: no verdict.
+        verdict: Option<LandVerdict>,
+    }
+
+    set_land_gate(thread_id: ThreadId, pointer: Text<1, LAND_POINTER_MAX>, head_sha: CommitHash) -> LandGate
 }
 
 fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
@@ -418,12 +423,14 @@ const SET_GATE: &str = "
         verdict = excluded.verdict, objection = excluded.objection, member_id = excluded.member_id,
         actor_id = excluded.actor_id, set_at = excluded.set_at, lsn = excluded.lsn";
 
-/// Returns a thread's land gate: the work to land, and whether the gate has a valid pass verdict.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetLandGate {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Returns a thread's land gate: the work to land, and whether the gate has a valid pass verdict.
+    struct GetLandGate {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    get_land_gate(thread_id: ThreadId) -> LandGate
 }
 
 fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
@@ -433,14 +440,18 @@ fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
     Ok(LandGate::new(&thread, gate, &rules))
 }
 
-/// Requires a pass verdict in a thread's land gate before the thread may close, and returns the land gate.
-///
-/// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RequireLandGate {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Requires a pass verdict in a thread's land gate before the thread may close, and returns the land
+    /// gate.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is archived.
+    #[derive(Serialize)]
+    struct RequireLandGate {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    require_land_gate(thread_id: ThreadId) -> LandGate
 }
 
 fn require_land_gate(cx: &mut Write<'_>, input: &RequireLandGate) -> Result<LandGate> {
@@ -459,17 +470,20 @@ const REQUIRE_PASS: &str = "
     insert into land_gates (thread_id, required) values ($1, true)
     on conflict (thread_id) do update set required = excluded.required";
 
-/// Lets a thread close without a pass verdict in its land gate, and returns the land gate.
-///
-/// The recorded work and verdict are kept.
-///
-/// Fails with 403 `forbidden` if you have worked on the thread, directly or through a delegate; 404
-/// `not-found` if no pass is required; 409 `wrong-state` if the thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ClearLandGate {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Lets a thread close without a pass verdict in its land gate, and returns the land gate.
+    ///
+    /// The recorded work and verdict are kept.
+    ///
+    /// Fails with 403 `forbidden` if you have worked on the thread, directly or through a delegate; 404
+    /// `not-found` if no pass is required; 409 `wrong-state` if the thread is archived.
+    #[derive(Serialize)]
+    struct ClearLandGate {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    clear_land_gate(thread_id: ThreadId) -> LandGate
 }
 
 fn clear_land_gate(cx: &mut Write<'_>, input: &ClearLandGate) -> Result<LandGate> {

@@ -1,7 +1,5 @@
 //! Listing the relations of a message, in both directions.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::{Relation, is_kept, relation_columns, unresolved};
@@ -12,22 +10,25 @@ use crate::coordination::workers::worked_on;
 use crate::id::MessageId;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
+use crate::request::request;
 use crate::schema::brief;
 
-/// Returns the relations from and to a message, oldest first.
-///
-/// Relations from or to messages that you may not see are omitted, so a page may be short or empty although
-/// more relations follow: continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(transform = brief(""))]
-pub(super) struct ListMessageRelations {
-    /// The message whose relations to list.
-    message_id: MessageId,
-    #[serde(default)]
-    cursor: Option<Cursor<(i64, Uuid)>>,
-    #[serde(default)]
-    limit: Option<Limit>,
+request! {
+    /// Returns the relations from and to a message, oldest first.
+    ///
+    /// Relations from or to messages that you may not see are omitted, so a page may be short or empty
+    /// although more relations follow: continue while `next_cursor` is not null.
+    #[schemars(transform = brief(""))]
+    pub(super) struct ListMessageRelations {
+        /// The message whose relations to list.
+        message_id: MessageId,
+        #[serde(default)]
+        cursor: Option<Cursor<(i64, Uuid)>>,
+        #[serde(default)]
+        limit: Option<Limit>,
+    }
+
+    list_message_relations(message_id: MessageId) -> Page<Relation, (i64, Uuid)>
 }
 
 pub(super) fn list_message_relations(

@@ -9,12 +9,12 @@
 //! see that message. `list` lists the relations of a message, `resolve` resolves the refutations that keep a
 //! thread open, and `remove` removes relations.
 
-mod list;
-mod resolve;
-mod remove;
+pub(crate) mod list;
+pub(crate) mod resolve;
+pub(crate) mod remove;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
@@ -33,6 +33,7 @@ use crate::log::replay::ReplayedEvent;
 use crate::op::{
     Condition, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read, write,
 };
+use crate::request::request;
 use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
 
@@ -144,7 +145,8 @@ fn operations() -> Vec<Operation> {
 named_enum! {
     /// Kind of a relation from one message to another. A message that `refutes` another prevents the other
     /// message's thread from closing until the refutation is resolved.
-    pub(super) enum RelationKind {
+    #[non_exhaustive]
+    pub enum RelationKind {
         Supports = "supports",
         Refutes = "refutes",
         Cites = "cites",
@@ -186,44 +188,45 @@ impl Event for MessageRelated {
 
 /// A relation from a source message to a target message.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct Relation {
+#[non_exhaustive]
+pub struct Relation {
     /// Id of the relation.
-    id: RelationId,
+    pub id: RelationId,
     /// Kind of the relation, such as `refutes`.
-    kind: RelationKind,
+    pub kind: RelationKind,
     /// Id of the source message.
-    from_id: MessageId,
+    pub from_id: MessageId,
     /// Id of the thread that contains the source message.
-    from_thread_id: ThreadId,
+    pub from_thread_id: ThreadId,
     /// Id of the target message.
-    to_id: MessageId,
+    pub to_id: MessageId,
     /// Id of the thread that contains the target message.
-    to_thread_id: ThreadId,
+    pub to_thread_id: ThreadId,
     /// Whether the server derived the relation from a citation in the source message. A derived relation is
     /// removed with the citation.
-    derived: bool,
+    pub derived: bool,
     /// Whether the relation prevents the target's thread from closing: the relation is an unresolved
     /// refutation, and the target is not withdrawn.
-    open: bool,
+    pub open: bool,
     /// Whether the target message is withdrawn. If it is, the relation has no effect.
-    target_withdrawn: bool,
+    pub target_withdrawn: bool,
     /// The member who made the relation; null for the service itself.
-    made_by: Option<MemberId>,
+    pub made_by: Option<MemberId>,
     /// Time at which the relation was made.
-    made_at: Time,
+    pub made_at: Time,
     /// The member who resolved the refutation; null if the refutation is unresolved, and for other kinds of
     /// relations.
     ///
     /// The refutation is open again if its resolver later works on the thread, unless the resolver also made
     /// the relation.
-    resolved_by: Option<MemberId>,
+    pub resolved_by: Option<MemberId>,
     /// The delegate who resolved the refutation for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
-    resolved_actor_id: Option<MemberId>,
+    pub resolved_actor_id: Option<MemberId>,
     /// Time at which the refutation was resolved; null if `resolved_by` is null.
-    resolved_at: Option<Time>,
+    pub resolved_at: Option<Time>,
     /// Position of the relation's creation in the workspace's event log.
-    lsn: i64,
+    pub lsn: i64,
     /// Id of the channel that contains the source message.
     #[serde(skip)]
     from_channel_id: ChannelId,
@@ -283,27 +286,30 @@ macro_rules! is_kept {
 }
 use is_kept;
 
-/// Creates a relation from a message of yours to another message, and returns the relation.
-///
-/// A refutation prevents its target's thread from closing until `resolve_relation` resolves it.
-///
-/// The server notifies the author of the target of refutations and replies. Withdrawing your message removes
-/// the relation. Withdrawing the target makes the relation ineffective. Repeating a relation returns the
-/// existing one.
-///
-/// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is withdrawn
-/// or in an archived channel, if your message already has 100 relations, or if the target's thread already
-/// has 1000 refutations; 409 `not-visible-to-all` if your message refutes a message that is visible to
-/// members who cannot see yours.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RelateMessage {
-    /// Your message.
-    message_id: MessageId,
-    /// The message that yours relates to.
-    target_message_id: MessageId,
-    /// Relation of your message to the target.
-    kind: RelationKind,
+request! {
+    /// Creates a relation from a message of yours to another message, and returns the relation.
+    ///
+    /// A refutation prevents its target's thread from closing until `resolve_relation` resolves it.
+    ///
+    /// The server notifies the author of the target of refutations and replies. Withdrawing your message
+    /// removes the relation. Withdrawing the target makes the relation ineffective. Repeating a relation
+    /// returns the existing one.
+    ///
+    /// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is
+    /// withdrawn or in an archived channel, if your message already has 100 relations, or if the target's
+    /// thread already has 1000 refutations; 409 `not-visible-to-all` if your message refutes a message that
+    /// is visible to members who cannot see yours.
+    #[derive(Serialize)]
+    struct RelateMessage {
+        /// Your message.
+        message_id: MessageId,
+        /// The message that yours relates to.
+        target_message_id: MessageId,
+        /// Relation of your message to the target.
+        kind: RelationKind,
+    }
+
+    relate_message(message_id: MessageId, target_message_id: MessageId, kind: RelationKind) -> Relation
 }
 
 fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation> {

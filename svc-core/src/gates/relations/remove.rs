@@ -1,7 +1,7 @@
 //! Removing relations: one relation on request, or all relations of withdrawn or deleted messages.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Relation, RelationKind, visible_relation};
 use crate::Result;
@@ -11,6 +11,7 @@ use crate::id::{MemberId, MessageId, RelationId};
 use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Caller, DestroyPermit, Write};
+use crate::request::request;
 
 /// A relation between two messages was removed.
 #[derive(Serialize, JsonSchema)]
@@ -35,15 +36,18 @@ impl Event for RelationRemoved {
     }
 }
 
-/// Removes a relation between two messages and returns the removed relation.
-///
-/// Fails with 403 `forbidden` if you did not make the relation and lack `channel:admin`; 409 `wrong-state` if
-/// the relation was derived from a citation in the source message.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RemoveRelation {
-    /// Id of the relation.
-    relation_id: RelationId,
+request! {
+    /// Removes a relation between two messages and returns the removed relation.
+    ///
+    /// Fails with 403 `forbidden` if you did not make the relation and lack `channel:admin`; 409
+    /// `wrong-state` if the relation was derived from a citation in the source message.
+    #[derive(Serialize)]
+    pub(super) struct RemoveRelation {
+        /// Id of the relation.
+        relation_id: RelationId,
+    }
+
+    remove_relation(relation_id: RelationId) -> Relation
 }
 
 pub(super) fn remove_relation(cx: &mut Write<'_>, input: &RemoveRelation) -> Result<Relation> {

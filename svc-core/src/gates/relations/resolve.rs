@@ -1,7 +1,7 @@
 //! Resolving refutations, and reading the unresolved refutations of a thread.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Relation, RelationKind, is_kept, unresolved, visible_relation};
 use crate::Result;
@@ -16,6 +16,7 @@ use crate::limits::REASON_IDS_MAX;
 use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, UnmetRequirement, Write};
+use crate::request::request;
 
 /// A refutation was resolved, so it no longer prevents the refuted message's thread from closing.
 #[derive(Serialize, JsonSchema)]
@@ -41,21 +42,24 @@ impl Event for RelationResolved {
     }
 }
 
-/// Resolves a refutation and returns it. A resolved refutation no longer prevents the target's thread from
-/// closing.
-///
-/// You must be the refutation's author, or have the skill `review` and not have worked on that thread. A
-/// reviewer's resolution stops counting if the reviewer later works on the thread.
-///
-/// Resolving a refutation again changes nothing.
-///
-/// Fails with 403 `forbidden` if you may not resolve the refutation; 409 `wrong-state` if the relation is not
-/// a refutation, or if the target's thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ResolveRelation {
-    /// The refutation's relation id.
-    relation_id: RelationId,
+request! {
+    /// Resolves a refutation and returns it. A resolved refutation no longer prevents the target's thread
+    /// from closing.
+    ///
+    /// You must be the refutation's author, or have the skill `review` and not have worked on that thread. A
+    /// reviewer's resolution stops counting if the reviewer later works on the thread.
+    ///
+    /// Resolving a refutation again changes nothing.
+    ///
+    /// Fails with 403 `forbidden` if you may not resolve the refutation; 409 `wrong-state` if the relation is
+    /// not a refutation, or if the target's thread is archived.
+    #[derive(Serialize)]
+    pub(super) struct ResolveRelation {
+        /// The refutation's relation id.
+        relation_id: RelationId,
+    }
+
+    resolve_relation(relation_id: RelationId) -> Relation
 }
 
 pub(super) fn resolve_relation(cx: &mut Write<'_>, input: &ResolveRelation) -> Result<Relation> {

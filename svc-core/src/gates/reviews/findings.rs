@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::verdicts;
 use crate::Result;
@@ -17,13 +17,15 @@ use crate::limits::{PAGE_SCAN_MAX, REASON_IDS_MAX};
 use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, UnmetRequirement, Write};
+use crate::request::request;
 use crate::store::{columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
     /// Severity of a finding. A `critical` finding prevents its thread from closing until the finding is
     /// resolved.
-    pub(super) enum Severity {
+    #[non_exhaustive]
+    pub enum Severity {
         Critical = "critical",
         Major = "major",
         Minor = "minor",
@@ -33,7 +35,7 @@ named_enum! {
 
 named_enum! {
     /// Resolution of a finding: the fault was fixed, is not a fault, or will not be fixed.
-    pub(super) enum Resolution { Fixed = "fixed", Invalid = "invalid", WontFix = "wont_fix" }
+    pub enum Resolution { Fixed = "fixed", Invalid = "invalid", WontFix = "wont_fix" }
 }
 
 /// A finding of a review was resolved.
@@ -60,7 +62,8 @@ impl Event for FindingResolved {
 
 /// A fault that a review reports.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct Finding {
+#[non_exhaustive]
+pub struct Finding {
     /// Id of the finding.
     pub id: FindingId,
     /// Id of the review that contains the finding.
@@ -143,43 +146,47 @@ const FINDINGS_OF_REVIEWS: &str = concat!(
      join findings f on f.review_id = r.id order by r.lsn, f.number limit $4"
 );
 
-/// Resolves a finding of a review, and returns the resolved finding.
-///
-/// Resolving it again replaces the resolution. A resolution stops counting if its author later works on the
-/// thread: a critical finding then prevents the thread from closing until another member resolves it.
-///
-/// Fails with 403 `forbidden` if you are neither the author of the review nor have the skill `review`, or if
-/// you have worked on the thread, directly or through a delegate; 404 `not-found` if the thread has no such
-/// finding; 409 `wrong-state` if the thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ResolveFinding {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Id of the finding.
-    finding_id: FindingId,
-    /// Resolution of the finding, such as `fixed`.
-    resolution: Resolution,
+request! {
+    /// Resolves a finding of a review, and returns the resolved finding.
+    ///
+    /// Resolving it again replaces the resolution. A resolution stops counting if its author later works on
+    /// the thread: a critical finding then prevents the thread from closing until another member resolves it.
+    ///
+    /// Fails with 403 `forbidden` if you are neither the author of the review nor have the skill `review`, or
+    /// if you have worked on the thread, directly or through a delegate; 404 `not-found` if the thread has no
+    /// such finding; 409 `wrong-state` if the thread is archived.
+    #[derive(Serialize)]
+    pub(super) struct ResolveFinding {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Id of the finding.
+        finding_id: FindingId,
+        /// Resolution of the finding, such as `fixed`.
+        resolution: Resolution,
+    }
+
+    resolve_finding(thread_id: ThreadId, finding_id: FindingId, resolution: Resolution) -> ResolvedFinding
 }
 
 /// A resolved finding of a review.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct ResolvedFinding {
+#[non_exhaustive]
+pub struct ResolvedFinding {
     /// Id of the finding.
-    id: FindingId,
+    pub id: FindingId,
     /// Id of the review that contains the finding.
-    review_id: ReviewId,
+    pub review_id: ReviewId,
     /// Severity of the finding.
-    severity: Severity,
+    pub severity: Severity,
     /// Resolution of the finding, such as `fixed`.
-    resolution: Resolution,
+    pub resolution: Resolution,
     /// The member who resolved the finding.
-    resolved_by: Option<MemberId>,
+    pub resolved_by: Option<MemberId>,
     /// The delegate who resolved the finding for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
-    resolved_actor_id: Option<MemberId>,
+    pub resolved_actor_id: Option<MemberId>,
     /// Time at which the finding was resolved.
-    resolved_at: Option<Time>,
+    pub resolved_at: Option<Time>,
 }
 
 pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Result<ResolvedFinding> {

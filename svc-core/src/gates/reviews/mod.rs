@@ -5,12 +5,12 @@
 //! sealed message by the reviewer in the thread, and can be withdrawn. An unresolved critical finding
 //! prevents the thread from closing, whatever the verdict.
 
-mod requirement;
-mod verdicts;
-mod findings;
+pub(crate) mod requirement;
+pub(crate) mod verdicts;
+pub(crate) mod findings;
 mod review_text;
-mod submit;
-mod status;
+pub(crate) mod submit;
+pub(crate) mod status;
 mod awaiting;
 
 use serde_json::json;

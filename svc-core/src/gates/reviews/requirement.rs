@@ -20,6 +20,7 @@ use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, Write};
 use crate::page::{Cursor, Page};
+use crate::request::request;
 use crate::store::{columns, new_row};
 use crate::text::Count;
 use crate::time::Time;
@@ -74,11 +75,12 @@ impl Event for ReviewerRemoved {
 
 /// Number of approvals that a thread requires before it may close.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct ReviewRequirement {
+#[non_exhaustive]
+pub struct ReviewRequirement {
     /// Id of the thread that requires the approvals.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Number of approvals that must count before the thread may close; 0 if none is required.
-    approvals: i64,
+    pub approvals: i64,
 }
 
 impl<I> Answer<I> for ReviewRequirement {
@@ -93,19 +95,22 @@ impl<I> Answer<I> for ReviewRequirement {
     }
 }
 
-/// Sets how many valid approvals a thread needs before it may close, and returns that number.
-///
-/// 0 requires no approval. `get_review_status` shows which approvals count.
-///
-/// Fails with 403 `forbidden` if you lower the number and have worked on the thread, directly or through a
-/// delegate; 409 `wrong-state` if the thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetReviewRequirement {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Number of approvals by different members, from 0 to 10.
-    approvals: Count<0, APPROVALS_MAX>,
+request! {
+    /// Sets how many valid approvals a thread needs before it may close, and returns that number.
+    ///
+    /// 0 requires no approval. `get_review_status` shows which approvals count.
+    ///
+    /// Fails with 403 `forbidden` if you lower the number and have worked on the thread, directly or through
+    /// a delegate; 409 `wrong-state` if the thread is archived.
+    #[derive(Serialize)]
+    pub(super) struct SetReviewRequirement {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Number of approvals by different members, from 0 to 10.
+        approvals: Count<0, APPROVALS_MAX>,
+    }
+
+    set_review_requirement(thread_id: ThreadId, approvals: Count<0, APPROVALS_MAX>) -> ReviewRequirement
 }
 
 pub(super) fn set_review_requirement(
@@ -130,12 +135,14 @@ const SET_REQUIRED_APPROVALS: &str = "
     insert into review_requirements (thread_id, approvals, lsn) values ($1, $2, $3)
     on conflict (thread_id) do update set approvals = excluded.approvals, lsn = excluded.lsn";
 
-/// Returns how many valid approvals a thread needs before it may close.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GetReviewRequirement {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Returns how many valid approvals a thread needs before it may close.
+    pub(super) struct GetReviewRequirement {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    get_review_requirement(thread_id: ThreadId) -> ReviewRequirement
 }
 
 pub(super) fn get_review_requirement(
@@ -156,38 +163,42 @@ const REQUIRED_APPROVALS: &str = "select approvals from review_requirements wher
 
 /// A listed reviewer of a thread.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Reviewer {
+#[non_exhaustive]
+pub struct Reviewer {
     /// Id of the thread that the member may review.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Id of the listed reviewer.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// The member who listed the reviewer; null for the service itself.
-    added_by: Option<MemberId>,
+    pub added_by: Option<MemberId>,
     /// Time at which the reviewer was listed.
-    added_at: Time,
+    pub added_at: Time,
     /// Position of the event `ReviewerAdded` in the workspace's event log.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, added_at, lsn } }
 
-/// Adds a member to the reviewers of a thread, and returns the new entry.
-///
-/// A listed member's approvals count even without the skill `review`, unless the member owns the thread or
-/// has worked on it.
-///
-/// Listing a member again changes nothing.
-///
-/// Fails with 403 `forbidden` if you have worked on the thread, directly or through a delegate; 409
-/// `wrong-state` if the thread is archived, if the member may not see the thread's channel, or if 100 other
-/// members are already listed.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AddReviewer {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The member to list.
-    member_id: MemberId,
+request! {
+    /// Adds a member to the reviewers of a thread, and returns the new entry.
+    ///
+    /// A listed member's approvals count even without the skill `review`, unless the member owns the thread
+    /// or has worked on it.
+    ///
+    /// Listing a member again changes nothing.
+    ///
+    /// Fails with 403 `forbidden` if you have worked on the thread, directly or through a delegate; 409
+    /// `wrong-state` if the thread is archived, if the member may not see the thread's channel, or if 100
+    /// other members are already listed.
+    #[derive(Serialize)]
+    pub(super) struct AddReviewer {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The member to list.
+        member_id: MemberId,
+    }
+
+    add_reviewer(thread_id: ThreadId, member_id: MemberId) -> Reviewer
 }
 
 pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Reviewer> {
@@ -237,19 +248,22 @@ const REVIEWER_OF_THREAD: &str =
 
 const COUNT_REVIEWERS: &str = "select count(*) from reviewers where thread_id = $1";
 
-/// Removes a member from the reviewers of a thread, and returns the removed entry.
-///
-/// Approvals by the member stop counting unless the member has the skill `review`. Findings by the member are
-/// kept.
-///
-/// Fails with 404 `not-found` if the member is not listed; 409 `wrong-state` if the thread is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RemoveReviewer {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// The listed member to remove.
-    member_id: MemberId,
+request! {
+    /// Removes a member from the reviewers of a thread, and returns the removed entry.
+    ///
+    /// Approvals by the member stop counting unless the member has the skill `review`. Findings by the member
+    /// are kept.
+    ///
+    /// Fails with 404 `not-found` if the member is not listed; 409 `wrong-state` if the thread is archived.
+    #[derive(Serialize)]
+    pub(super) struct RemoveReviewer {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// The listed member to remove.
+        member_id: MemberId,
+    }
+
+    remove_reviewer(thread_id: ThreadId, member_id: MemberId) -> Reviewer
 }
 
 pub(super) fn remove_reviewer(cx: &mut Write<'_>, input: &RemoveReviewer) -> Result<Reviewer> {
@@ -265,13 +279,15 @@ pub(super) fn remove_reviewer(cx: &mut Write<'_>, input: &RemoveReviewer) -> Res
 
 const REMOVE_REVIEWER: &str = "delete from reviewers where thread_id = $1 and member_id = $2";
 
-/// Returns the members who were asked to review a thread, in the order in which they were asked.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListReviewers {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    cursor: Option<Cursor>,
+request! {
+    /// Returns the members who were asked to review a thread, in the order in which they were asked.
+    pub(super) struct ListReviewers {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        cursor: Option<Cursor>,
+    }
+
+    list_reviewers(thread_id: ThreadId) -> Page<Reviewer>
 }
 
 pub(super) fn list_reviewers(cx: &Read<'_>, input: &ListReviewers) -> Result<Page<Reviewer>> {

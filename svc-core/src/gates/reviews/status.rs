@@ -2,7 +2,7 @@
 //! close.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::findings::{self, Finding};
 use super::requirement::required_approvals;
@@ -17,19 +17,22 @@ use crate::gates::verdict_rules::Objection;
 use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
 use crate::op::{Answer, Read, UnmetRequirement};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::time::Time;
 
-/// Returns a thread's reviews with their text and findings, oldest first.
-///
-/// The text is blank if its message was withdrawn or cannot be opened. `get_review_status` shows which
-/// reviews count.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListReviews {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns a thread's reviews with their text and findings, oldest first.
+    ///
+    /// The text is blank if its message was withdrawn or cannot be opened. `get_review_status` shows which
+    /// reviews count.
+    pub(super) struct ListReviews {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_reviews(thread_id: ThreadId) -> Page<Review>
 }
 
 pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Review>> {
@@ -89,62 +92,66 @@ const REVIEW_BY_ID: &str =
 
 /// Verdict of a review, and whether the review counts as an approval.
 #[derive(Serialize, JsonSchema)]
-struct WeighedReview {
+#[non_exhaustive]
+pub struct WeighedReview {
     /// Id of the review.
-    review_id: ReviewId,
+    pub review_id: ReviewId,
     /// The member who submitted the review.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// The delegate who submitted the review for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
-    actor_id: Option<MemberId>,
+    pub actor_id: Option<MemberId>,
     /// Verdict of the reviewer on the work.
-    verdict: Verdict,
+    pub verdict: Verdict,
     /// Whether the review counts as an approval.
-    counts: bool,
+    pub counts: bool,
     /// Reason why the review does not count as an approval; null if the review counts.
-    why_not: Option<Objection>,
+    pub why_not: Option<Objection>,
     /// Time at which the review was submitted.
-    submitted_at: Time,
+    pub submitted_at: Time,
     /// Position of the review in the workspace's event log.
-    lsn: i64,
+    pub lsn: i64,
 }
 
 /// State of a thread's reviews: the required approvals, the ones that count, and the last verdicts.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct ReviewStatus {
+#[non_exhaustive]
+pub struct ReviewStatus {
     /// Id of the reviewed thread.
-    thread_id: ThreadId,
+    pub thread_id: ThreadId,
     /// Whether the reviews let the thread close: enough approvals count, and all critical findings are
     /// resolved.
-    satisfied: bool,
+    pub satisfied: bool,
     /// Number of approvals that the thread requires before it may close.
-    required: i64,
+    pub required: i64,
     /// Number of approvals that count.
-    approvals: i64,
+    pub approvals: i64,
     /// Number of unresolved critical findings in the thread; 1000 means 1000 or more.
-    blocking: i64,
+    pub blocking: i64,
     /// Ids of the first 10 unresolved critical findings.
-    blocking_findings: Vec<FindingId>,
+    pub blocking_findings: Vec<FindingId>,
     /// Up to 1000 verdicts, newest first. The last verdict of each author takes precedence over superseded
     /// verdicts. `list_reviews` returns all reviews.
-    reviews: Vec<WeighedReview>,
+    pub reviews: Vec<WeighedReview>,
 }
 
-/// Returns a thread's reviews, whether each one counts, and how many approvals the thread needs to close.
-///
-/// An approval counts if it is its author's last verdict, newer than the thread's last result and reopening,
-/// and the author is a listed reviewer or has the skill `review`, does not own the thread and has never
-/// worked on it.
-///
-/// The server checks these rules when the approval is submitted and again when approvals are counted.
-/// Ownership between these two moments does not matter. A delegate who submitted the approval must also
-/// meet these rules, but need not be a listed reviewer or have the skill. An approval does not count while
-/// its author or the delegate is frozen or deactivated.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GetReviewStatus {
-    /// Id of the thread.
-    thread_id: ThreadId,
+request! {
+    /// Returns a thread's reviews, whether each one counts, and how many approvals the thread needs to close.
+    ///
+    /// An approval counts if it is its author's last verdict, newer than the thread's last result and
+    /// reopening, and the author is a listed reviewer or has the skill `review`, does not own the thread and
+    /// has never worked on it.
+    ///
+    /// The server checks these rules when the approval is submitted and again when approvals are counted.
+    /// Ownership between these two moments does not matter. A delegate who submitted the approval must also
+    /// meet these rules, but need not be a listed reviewer or have the skill. An approval does not count
+    /// while its author or the delegate is frozen or deactivated.
+    pub(super) struct GetReviewStatus {
+        /// Id of the thread.
+        thread_id: ThreadId,
+    }
+
+    get_review_status(thread_id: ThreadId) -> ReviewStatus
 }
 
 pub(super) fn get_review_status(cx: &Read<'_>, input: &GetReviewStatus) -> Result<ReviewStatus> {

@@ -22,6 +22,8 @@ use crate::limits::{FINDING_MAX, FINDING_PATH_MAX, FINDINGS_MAX, LINE_MAX, REVIE
 use crate::log::event::Event;
 use crate::log::replay::ReplayedEvent;
 use crate::op::{SharedState, Write};
+use crate::request::object;
+use crate::request::request;
 use crate::schema::default_is;
 use crate::store::new_row;
 use crate::text::{Count, Items, Prose, Text};
@@ -87,7 +89,8 @@ impl Event for ReviewSubmitted<'_> {
 
 /// A review of a thread with its text and its findings.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Review {
+#[non_exhaustive]
+pub struct Review {
     /// Id of the review.
     pub id: ReviewId,
     /// Id of the reviewed thread.
@@ -133,49 +136,56 @@ impl Review {
     }
 }
 
-/// A finding to submit with a review.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct NewFinding {
-    /// Severity. A `critical` finding prevents the thread from closing until it is resolved.
-    severity: Severity,
-    /// Description of the fault.
-    body: Prose<1, FINDING_MAX>,
-    /// Path of the file with the fault.
-    path: Option<Text<1, FINDING_PATH_MAX>>,
-    /// Line number of the fault, from 1.
-    line: Option<Count<1, LINE_MAX>>,
+object! {
+    /// A finding to submit with a review.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct NewFinding {
+        /// Severity. A `critical` finding prevents the thread from closing until it is resolved.
+        pub severity: Severity,
+        /// Description of the fault.
+        pub body: Prose<1, FINDING_MAX>,
+        /// Path of the file with the fault.
+        pub path: Option<Text<1, FINDING_PATH_MAX>>,
+        /// Line number of the fault, from 1.
+        pub line: Option<Count<1, LINE_MAX>>,
+    }
+
+    new_finding::NewFinding(severity: Severity, body: Prose<1, FINDING_MAX>) for super::NewFinding
 }
 
-/// Submits a review of a thread and returns the review with its findings.
-///
-/// Any member who can see the thread may review it; `get_review_status` shows which approvals count. An
-/// unresolved `critical` finding prevents the thread from closing, whatever the verdict.
-///
-/// The server posts the text as one message of yours, which cannot be edited. If the message is withdrawn,
-/// the verdict and the findings are kept without text. An approval of yours counts only while it is your last
-/// verdict: a later `request_changes` or `comment` supersedes it. A verdict of `request_changes` or `comment`
-/// alone does not prevent the thread from closing.
-///
-/// Fails with 409 `wrong-state` if the thread is finished or already has 1000 reviews of yours, or if its
-/// channel is archived.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SubmitReview {
-    /// Id of the thread.
-    thread_id: ThreadId,
-    /// Your verdict on the work.
-    verdict: Verdict,
-    /// The text of the review, in Markdown.
-    #[schemars(transform = default_is("nothing"))]
-    body: Option<Prose<0, REVIEW_MAX>>,
-    /// The git commit that you reviewed: the hash, or at least its first 4 digits.
-    #[schemars(transform = default_is("none"))]
-    head_sha: Option<CommitHash>,
-    /// Faults that you found.
-    #[schemars(transform = default_is("nothing"))]
-    #[serde(default)]
-    findings: Items<NewFinding, FINDINGS_MAX>,
+request! {
+    /// Submits a review of a thread and returns the review with its findings.
+    ///
+    /// Any member who can see the thread may review it; `get_review_status` shows which approvals count. An
+    /// unresolved `critical` finding prevents the thread from closing, whatever the verdict.
+    ///
+    /// The server posts the text as one message of yours, which cannot be edited. If the message is
+    /// withdrawn, the verdict and the findings are kept without text. An approval of yours counts only while
+    /// it is your last verdict: a later `request_changes` or `comment` supersedes it. A verdict of
+    /// `request_changes` or `comment` alone does not prevent the thread from closing.
+    ///
+    /// Fails with 409 `wrong-state` if the thread is finished or already has 1000 reviews of yours, or if its
+    /// channel is archived.
+    #[derive(Serialize)]
+    pub(super) struct SubmitReview {
+        /// Id of the thread.
+        thread_id: ThreadId,
+        /// Your verdict on the work.
+        verdict: Verdict,
+        /// The text of the review, in Markdown.
+        #[schemars(transform = default_is("nothing"))]
+        body: Option<Prose<0, REVIEW_MAX>>,
+        /// The git commit that you reviewed: the hash, or at least its first 4 digits.
+        #[schemars(transform = default_is("none"))]
+        head_sha: Option<CommitHash>,
+        /// Faults that you found.
+        #[schemars(transform = default_is("nothing"))]
+        #[serde(default)]
+        findings: Items<NewFinding, FINDINGS_MAX>,
+    }
+
+    submit_review(thread_id: ThreadId, verdict: Verdict) -> Review
 }
 
 /// Content of a review that was prepared before the transaction: the ids and the sealed text.

@@ -22,12 +22,12 @@ use crate::time::Time;
 named_enum! {
     /// Verdict of a reviewer on the work. Only `approve` counts, and only while it is the author's last
     /// verdict: a later `request_changes` or `comment` supersedes it. A `comment` decides nothing.
-    pub(super) enum Verdict { Approve = "approve", RequestChanges = "request_changes", Comment = "comment" }
+    pub enum Verdict { Approve = "approve", RequestChanges = "request_changes", Comment = "comment" }
 }
 
 /// Row of a review: the verdict, without the review's text and findings.
 #[derive(Clone, Debug)]
-pub(super) struct ReviewRow {
+pub struct ReviewRow {
     pub id: ReviewId,
     pub thread_id: ThreadId,
     pub member_id: MemberId,

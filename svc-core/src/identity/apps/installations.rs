@@ -18,27 +18,29 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write, secret_hash, secret_shown_once_error};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::APP_HANDLES;
 use crate::time::Time;
 
 /// An installation of an app in a workspace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct Installation {
+#[non_exhaustive]
+pub struct Installation {
     /// Id of the installation, which the app also uses as its `client_id`.
     pub id: InstallationId,
     /// Id of the workspace that the app is installed in.
     pub workspace_id: WorkspaceId,
     /// Id of the installed app.
-    app_id: AppId,
+    pub app_id: AppId,
     /// Id of the agent member that the app acts as.
     pub bot_member_id: MemberId,
     /// Maximum capabilities of the installation's tokens.
     pub granted_capabilities: Capabilities,
     /// The member who installed the app; null for the service itself.
-    installed_by: Option<MemberId>,
+    pub installed_by: Option<MemberId>,
     /// Time at which the app was installed.
-    installed_at: Time,
+    pub installed_at: Time,
     /// Time at which the installation was revoked; null while it is active.
     pub revoked_at: Option<Time>,
     /// Usage quotas that all tokens of the installation share; null if only the service's limits apply.
@@ -66,50 +68,54 @@ columns! {
     insert "insert into app_installations" {}
 }
 
-/// Installs an app in your workspace and returns the installation with the app's client credentials.
-///
-/// The app acts as the agent member `app:<slug>`. The server creates this member unless an earlier
-/// installation of the app created it. The granted capabilities cannot be changed later. The app requests
-/// tokens at `POST /oauth/app/token` with its `client_id` and `client_secret`; the secret is shown only once.
-/// All tokens of the app share quotas equal to yours. `approval:grant` cannot be granted, because an app
-/// cannot approve anything.
-///
-/// Fails with 403 `forbidden` if you grant a capability that you do not have; 409 `wrong-state` if the app is
-/// already installed, or if the app's member is deactivated.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct InstallApp {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// The app to install.
-    app_id: AppId,
-    /// Maximum capabilities of the app's tokens.
-    #[schemars(length(min = 1))]
-    granted_capabilities: Capabilities,
+request! {
+    /// Installs an app in your workspace and returns the installation with the app's client credentials.
+    ///
+    /// The app acts as the agent member `app:<slug>`. The server creates this member unless an earlier
+    /// installation of the app created it. The granted capabilities cannot be changed later. The app requests
+    /// tokens at `POST /oauth/app/token` with its `client_id` and `client_secret`; the secret is shown only
+    /// once. All tokens of the app share quotas equal to yours. `approval:grant` cannot be granted, because
+    /// an app cannot approve anything.
+    ///
+    /// Fails with 403 `forbidden` if you grant a capability that you do not have; 409 `wrong-state` if the
+    /// app is already installed, or if the app's member is deactivated.
+    #[derive(Serialize)]
+    pub(super) struct InstallApp {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// The app to install.
+        app_id: AppId,
+        /// Maximum capabilities of the app's tokens.
+        #[schemars(length(min = 1))]
+        granted_capabilities: Capabilities,
+    }
+
+    install_app(app_id: AppId, granted_capabilities: Capabilities) -> NewInstallation
 }
 
 /// A new installation of an app, with the client credentials for the app.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct NewInstallation {
+#[non_exhaustive]
+pub struct NewInstallation {
     /// Id of the installation.
-    id: InstallationId,
+    pub id: InstallationId,
     /// Id of the workspace that the app is installed in.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Id of the installed app.
-    app_id: AppId,
+    pub app_id: AppId,
     /// Id of the agent member that the app acts as.
-    bot_member_id: MemberId,
+    pub bot_member_id: MemberId,
     /// Whether an earlier installation of the app created the agent member.
-    bot_member_reused: bool,
+    pub bot_member_reused: bool,
     /// Maximum capabilities of the installation's tokens.
-    granted_capabilities: Capabilities,
+    pub granted_capabilities: Capabilities,
     /// Time at which the app was installed.
-    installed_at: Time,
+    pub installed_at: Time,
     /// The `client_id` that the app sends to request tokens: the id of the installation.
-    client_id: InstallationId,
+    pub client_id: InstallationId,
     /// The `client_secret` that the app sends to request tokens. The secret is shown only once and never
     /// stored.
-    client_secret: String,
+    pub client_secret: String,
 }
 
 const ACTIVE_INSTALLATION: &str = "select id from app_installations where app_id = $1 and revoked_at is null";
@@ -204,18 +210,20 @@ fn find_or_create_bot(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
     Ok((create_member(cx, &new)?, false))
 }
 
-/// Returns the app installations of a workspace, in the order in which they were created.
-///
-/// The result includes revoked installations.
-///
-/// Client secrets are never returned.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListAppInstallations {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the app installations of a workspace, in the order in which they were created.
+    ///
+    /// The result includes revoked installations.
+    ///
+    /// Client secrets are never returned.
+    pub(super) struct ListAppInstallations {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_app_installations() -> Page<Installation>
 }
 
 const INSTALLATIONS_OF_WORKSPACE: &str = concat!(
@@ -249,31 +257,35 @@ pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Ins
     own.ok_or_else(|| Error::not_found("app installation"))
 }
 
-/// Revokes an app installation and all of its tokens, and returns the ids of the revoked tokens.
-///
-/// The installation's tokens, all tokens derived from them and the client credentials stop working
-/// immediately. The app's member remains, and the server reuses it if you reinstall the app.
-///
-/// Revoking an installation again changes nothing.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RevokeAppInstallation {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// The installation to revoke.
-    installation_id: InstallationId,
+request! {
+    /// Revokes an app installation and all of its tokens, and returns the ids of the revoked tokens.
+    ///
+    /// The installation's tokens, all tokens derived from them and the client credentials stop working
+    /// immediately. The app's member remains, and the server reuses it if you reinstall the app.
+    ///
+    /// Revoking an installation again changes nothing.
+    #[derive(Serialize)]
+    pub(super) struct RevokeAppInstallation {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// The installation to revoke.
+        installation_id: InstallationId,
+    }
+
+    revoke_app_installation(installation_id: InstallationId) -> InstallationRevocation
 }
 
 /// Result of revoking an installation: the installation and the tokens that ended with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct InstallationRevocation {
+#[non_exhaustive]
+pub struct InstallationRevocation {
     /// Id of the revoked installation.
-    id: InstallationId,
+    pub id: InstallationId,
     /// Time at which the installation was revoked.
-    revoked_at: Time,
+    pub revoked_at: Time,
     /// Ids of the tokens that this request ended, including derived tokens. Empty if the installation was
     /// already revoked.
-    token_ids: Vec<TokenId>,
+    pub token_ids: Vec<TokenId>,
 }
 
 const REVOKE_INSTALLATION: &str = "update app_installations set revoked_at = $2 where id = $1";

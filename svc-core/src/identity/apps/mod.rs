@@ -6,11 +6,11 @@
 //! capabilities that the installation was not granted, and revoking the installation ends all of its tokens.
 //! This file defines apps and their events.
 
-mod installations;
-mod tokens;
+pub(crate) mod installations;
+pub(crate) mod tokens;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::capability::Capabilities;
@@ -26,6 +26,7 @@ use crate::op::{
     Answer, Effect, Feature, Frame, Read, Records, Sample, Write, changing, destructive, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::{Handle, Text};
 use crate::time::Time;
@@ -35,19 +36,20 @@ use tokens::{client_workspace, mint_app_token, request_app_token};
 
 /// An app that was created in a workspace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-struct App {
+#[non_exhaustive]
+pub struct App {
     /// Id of the app.
-    id: AppId,
+    pub id: AppId,
     /// Id of the workspace that the app was created in.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Unique name of the app in the workspace. The app's agent member has the handle `app:<slug>`.
-    slug: String,
+    pub slug: String,
     /// Name of the app, to show to people.
-    name: String,
+    pub name: String,
     /// The member who created the app; null for the service itself.
-    created_by: Option<MemberId>,
+    pub created_by: Option<MemberId>,
     /// Time at which the app was created.
-    created_at: Time,
+    pub created_at: Time,
     #[serde(skip)]
     lsn: i64,
 }
@@ -263,18 +265,21 @@ fn app_sample(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::
     Sample::new(name, "create_app", input)
 }
 
-/// Creates an app and returns the app. An app can do nothing until it is installed.
-///
-/// Fails with 409 `name-taken` if another app of the workspace has the same slug.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateApp {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Unique name in the workspace, such as `triage`. Upper-case letters are converted to lower case.
-    slug: Handle<APP_SLUG_MAX>,
-    /// Name of the app, to show to people.
-    name: Text<1, NAME_MAX>,
+request! {
+    /// Creates an app and returns the app. An app can do nothing until it is installed.
+    ///
+    /// Fails with 409 `name-taken` if another app of the workspace has the same slug.
+    #[derive(Serialize)]
+    struct CreateApp {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Unique name in the workspace, such as `triage`. Upper-case letters are converted to lower case.
+        slug: Handle<APP_SLUG_MAX>,
+        /// Name of the app, to show to people.
+        name: Text<1, NAME_MAX>,
+    }
+
+    create_app(slug: Handle<APP_SLUG_MAX>, name: Text<1, NAME_MAX>) -> App
 }
 
 const APP_WITH_SLUG: &str = "select id from apps where workspace_id = $1 and slug = $2";
@@ -314,14 +319,16 @@ impl Answer<CreateApp> for App {
     }
 }
 
-/// Returns the apps of a workspace, in the order in which they were created.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListApps {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the apps of a workspace, in the order in which they were created.
+    struct ListApps {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_apps() -> Page<App>
 }
 
 const APPS_OF_WORKSPACE: &str = concat!(

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+without_requests! { AppTokenRequest }
+
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -23,57 +25,65 @@ use crate::identity::tokens::{
 };
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{APP_TOKEN_SECS, NAME_MAX};
-use crate::op::{Answer, Read, Write, secret_hash, secret_shown_once_error, without_idempotency_keys};
+use crate::op::{
+    Answer, Read, Write, secret_hash, secret_shown_once_error, without_idempotency_keys, without_requests,
+};
+use crate::request::request;
 use crate::text::Text;
 use crate::time::Time;
 
-/// Mints a token for an installed app and returns the token.
-///
-/// The new token's `secret` is shown only once. The token acts as the app's member, does not expire, and ends
-/// with the installation. You can grant only capabilities of the installation that you could also grant to a
-/// member with `mint_token`.
-///
-/// Fails with 403 `forbidden` if you request capabilities that the installation was not granted or that you
-/// cannot grant, or quotas higher than yours or the installation's; 409 `wrong-state` if the installation was
-/// revoked, if the app's member is deactivated, or if the installation has 1000 live tokens.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MintAppToken {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// The installation to mint the token for.
-    installation_id: InstallationId,
-    /// A label to recognise the token by.
-    label: Option<Text<1, NAME_MAX>>,
-    /// Capabilities of the token. Default: those of the installation.
-    #[schemars(length(min = 1))]
-    capabilities: Option<Capabilities>,
-    /// Usage quotas that all tokens derived from this token share. Default: yours or the installation's,
-    /// otherwise the service's limits for every client.
-    quotas: Option<Quotas>,
+request! {
+    /// Mints a token for an installed app and returns the token.
+    ///
+    /// The new token's `secret` is shown only once. The token acts as the app's member, does not expire, and
+    /// ends with the installation. You can grant only capabilities of the installation that you could also
+    /// grant to a member with `mint_token`.
+    ///
+    /// Fails with 403 `forbidden` if you request capabilities that the installation was not granted or that
+    /// you cannot grant, or quotas higher than yours or the installation's; 409 `wrong-state` if the
+    /// installation was revoked, if the app's member is deactivated, or if the installation has 1000 live
+    /// tokens.
+    #[derive(Serialize)]
+    pub(super) struct MintAppToken {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// The installation to mint the token for.
+        installation_id: InstallationId,
+        /// A label to recognise the token by.
+        label: Option<Text<1, NAME_MAX>>,
+        /// Capabilities of the token. Default: those of the installation.
+        #[schemars(length(min = 1))]
+        capabilities: Option<Capabilities>,
+        /// Usage quotas that all tokens derived from this token share. Default: yours or the installation's,
+        /// otherwise the service's limits for every client.
+        quotas: Option<Quotas>,
+    }
+
+    mint_app_token(installation_id: InstallationId) -> AppToken
 }
 
 /// A new token of an installed app, with its secret.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct AppToken {
+#[non_exhaustive]
+pub struct AppToken {
     /// Id of the new token.
-    id: TokenId,
+    pub id: TokenId,
     /// The secret to send as `Authorization: Bearer`. The secret is shown only once and never stored.
-    secret: String,
+    pub secret: String,
     /// Id of the installation for which the token was minted. The token ends with the installation.
-    installation_id: InstallationId,
+    pub installation_id: InstallationId,
     /// Id of the app's member, which the token acts as.
-    bot_member_id: MemberId,
+    pub bot_member_id: MemberId,
     /// Label of the token; null if it has none.
-    label: Option<String>,
+    pub label: Option<String>,
     /// Capabilities of the token.
-    capabilities: Capabilities,
+    pub capabilities: Capabilities,
     /// Time at which the token was minted.
-    created_at: Time,
+    pub created_at: Time,
     /// Time at which the token expires; null if the token does not expire.
-    expires_at: Option<Time>,
+    pub expires_at: Option<Time>,
     /// Usage quotas of the token; null if only the service's limits apply.
-    quotas: Option<Quotas>,
+    pub quotas: Option<Quotas>,
 }
 
 pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result<AppToken> {

@@ -1,7 +1,7 @@
 //! Creating delegation grants, by which an administrator allows one member to act for another.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
 
 use super::{DelegationGrant, DelegationGranted, load_grant, policy};
 use crate::capability::{Capabilities, Capability};
@@ -14,41 +14,50 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::GRANT_PURPOSE_MAX;
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
+use crate::request::request;
 use crate::text::{Count, Prose};
 use crate::time::Time;
 
-/// Lets a member act for another member of your workspace, and returns the delegation grant.
-///
-/// The delegate exchanges the grant for tokens with `delegate_token`. The grant can lend `workspace:read`,
-/// `workspace:write`, `message:post`, `thread:transition`, `artifact:upload`, `search:query` and
-/// `event:subscribe`, if your own token has them. The workspace's policy limits the grant's life (see
-/// `get_delegation_policy`).
-///
-/// Actions by the delegate are attributed to both members.
-///
-/// Fails with 403 `forbidden` if your token lacks a capability that you would lend; 409 `wrong-state` if the
-/// subject or the delegate is deactivated, if both are the same member, or if the subject is an app.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("allOf" = [
-    {"oneOf": [{"required": ["expires_at"]}, {"required": ["expires_in_secs"]}]},
-]))]
-pub(super) struct CreateDelegationGrant {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// The member to act for, which cannot be an app.
-    subject: MemberId,
-    /// The member who will act for the subject.
-    delegate: MemberId,
-    /// Maximum capabilities of the delegate's tokens.
-    #[schemars(schema_with = "lendable_schema")]
-    capabilities: Capabilities,
-    /// Purpose of the grant. Every member of the workspace can read it in the event.
-    purpose: Prose<1, GRANT_PURPOSE_MAX>,
-    /// Time at which the grant ends. Either this or `expires_in_secs` is required.
-    expires_at: Option<Time>,
-    /// Seconds until the grant ends.
-    expires_in_secs: Option<Count<1, LIFETIME_MAX_SECS>>,
+request! {
+    /// Lets a member act for another member of your workspace, and returns the delegation grant.
+    ///
+    /// The delegate exchanges the grant for tokens with `delegate_token`. The grant can lend
+    /// `workspace:read`, `workspace:write`, `message:post`, `thread:transition`, `artifact:upload`,
+    /// `search:query` and `event:subscribe`, if your own token has them. The workspace's policy limits the
+    /// grant's life (see `get_delegation_policy`).
+    ///
+    /// Actions by the delegate are attributed to both members.
+    ///
+    /// Fails with 403 `forbidden` if your token lacks a capability that you would lend; 409 `wrong-state` if
+    /// the subject or the delegate is deactivated, if both are the same member, or if the subject is an app.
+    #[derive(Serialize)]
+    #[schemars(extend("allOf" = [
+        {"oneOf": [{"required": ["expires_at"]}, {"required": ["expires_in_secs"]}]},
+    ]))]
+    pub(super) struct CreateDelegationGrant {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// The member to act for, which cannot be an app.
+        subject: MemberId,
+        /// The member who will act for the subject.
+        delegate: MemberId,
+        /// Maximum capabilities of the delegate's tokens.
+        #[schemars(schema_with = "lendable_schema")]
+        capabilities: Capabilities,
+        /// Purpose of the grant. Every member of the workspace can read it in the event.
+        purpose: Prose<1, GRANT_PURPOSE_MAX>,
+        /// Time at which the grant ends. Either this or `expires_in_secs` is required.
+        expires_at: Option<Time>,
+        /// Seconds until the grant ends.
+        expires_in_secs: Option<Count<1, LIFETIME_MAX_SECS>>,
+    }
+
+    create_delegation_grant(
+        subject: MemberId,
+        delegate: MemberId,
+        capabilities: Capabilities,
+        purpose: Prose<1, GRANT_PURPOSE_MAX>
+    ) -> DelegationGrant
 }
 
 fn lendable_schema(_: &mut SchemaGenerator) -> Schema {

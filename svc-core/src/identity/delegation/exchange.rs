@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{DelegationGrant, grant_not_found_error, load_grant};
 use crate::capability::Capabilities;
@@ -21,42 +20,46 @@ use crate::identity::tokens::{
 };
 use crate::limits::{DELEGATED_DEFAULT_SECS, DELEGATED_MAX_SECS, NAME_MAX};
 use crate::op::{Caller, Read, Write};
+use crate::request::request;
 use crate::text::{Count, Text};
 use crate::time::Time;
 
-/// Exchanges a delegation grant for a token that acts as the grant's subject. You must be the grant's
-/// delegate.
-///
-/// The new token's `secret` is shown only once. The token expires after 15 minutes by default and an hour at
-/// most. It ends with the grant, and with the token that you call with.
-///
-/// The audit trail records each request with the new token. The new token cannot be rotated: exchange the
-/// grant again.
-///
-/// Fails with 403 `forbidden` if you call with a delegated token or without a token, if you request a
-/// capability that the grant or your token lacks, an expiry after the end of the grant or of your token, or
-/// quotas higher than yours, or if you are not the grant's delegate and have `token:admin`; 404 `not-found`
-/// if you are not the grant's delegate and lack `token:admin`; 409 `wrong-state` if the grant has expired or
-/// was revoked, if its subject is deactivated, if your token was derived from a minted token in 16 steps, or
-/// if 1000 live tokens are derived from that minted token or from the grant, or belong to the app
-/// installation of your token.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
-pub(super) struct DelegateToken {
-    /// The grant to exchange.
-    grant_id: GrantId,
-    /// Capabilities of the token. Default: all that both the grant and your token have.
-    #[schemars(length(min = 1))]
-    capabilities: Option<Capabilities>,
-    /// A label to recognise the token by.
-    label: Option<Text<1, NAME_MAX>>,
-    /// Time at which the token expires, within an hour. Cannot be combined with `expires_in_secs`.
-    expires_at: Option<Time>,
-    /// Seconds until the token expires. Cannot be combined with `expires_at`.
-    expires_in_secs: Option<Count<1, DELEGATED_MAX_SECS>>,
-    /// Usage quotas, no higher than yours. The token's usage counts towards yours too. Default: yours.
-    quotas: Option<Quotas>,
+request! {
+    /// Exchanges a delegation grant for a token that acts as the grant's subject. You must be the grant's
+    /// delegate.
+    ///
+    /// The new token's `secret` is shown only once. The token expires after 15 minutes by default and an hour
+    /// at most. It ends with the grant, and with the token that you call with.
+    ///
+    /// The audit trail records each request with the new token. The new token cannot be rotated: exchange the
+    /// grant again.
+    ///
+    /// Fails with 403 `forbidden` if you call with a delegated token or without a token, if you request a
+    /// capability that the grant or your token lacks, an expiry after the end of the grant or of your token,
+    /// or quotas higher than yours, or if you are not the grant's delegate and have `token:admin`; 404
+    /// `not-found` if you are not the grant's delegate and lack `token:admin`; 409 `wrong-state` if the grant
+    /// has expired or was revoked, if its subject is deactivated, if your token was derived from a minted
+    /// token in 16 steps, or if 1000 live tokens are derived from that minted token or from the grant, or
+    /// belong to the app installation of your token.
+    #[derive(Serialize)]
+    #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
+    pub(super) struct DelegateToken {
+        /// The grant to exchange.
+        grant_id: GrantId,
+        /// Capabilities of the token. Default: all that both the grant and your token have.
+        #[schemars(length(min = 1))]
+        capabilities: Option<Capabilities>,
+        /// A label to recognise the token by.
+        label: Option<Text<1, NAME_MAX>>,
+        /// Time at which the token expires, within an hour. Cannot be combined with `expires_in_secs`.
+        expires_at: Option<Time>,
+        /// Seconds until the token expires. Cannot be combined with `expires_at`.
+        expires_in_secs: Option<Count<1, DELEGATED_MAX_SECS>>,
+        /// Usage quotas, no higher than yours. The token's usage counts towards yours too. Default: yours.
+        quotas: Option<Quotas>,
+    }
+
+    delegate_token(grant_id: GrantId) -> MintedToken
 }
 
 pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Result<MintedToken> {

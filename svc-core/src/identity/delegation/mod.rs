@@ -7,13 +7,13 @@
 //! in the same transaction. This file defines and reads grants and their events. Each change of a grant is in
 //! a separate file.
 
-mod policy;
-mod create;
-mod exchange;
-mod revoke;
+pub(crate) mod policy;
+pub(crate) mod create;
+pub(crate) mod exchange;
+pub(crate) mod revoke;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::capability::Capabilities;
@@ -26,6 +26,7 @@ use crate::log::event::{CachedEntryKind, Event, EventKind};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Feature, Fixture, Read, Records, Sample, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::time::Time;
 use create::create_delegation_grant;
@@ -36,27 +37,28 @@ use revoke::revoke_delegation_grant;
 
 /// A delegation grant, which allows one member to act for another.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-struct DelegationGrant {
+#[non_exhaustive]
+pub struct DelegationGrant {
     /// Id of the grant.
-    grant_id: GrantId,
+    pub grant_id: GrantId,
     /// Id of the workspace that both members are in.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// Id of the member that the delegate acts for.
-    subject: MemberId,
+    pub subject: MemberId,
     /// Id of the member that acts for the subject.
-    delegate: MemberId,
+    pub delegate: MemberId,
     /// Maximum capabilities of the delegate's tokens.
-    capabilities: Capabilities,
+    pub capabilities: Capabilities,
     /// The purpose of the grant.
-    purpose: String,
+    pub purpose: String,
     /// The member who created the grant; null for the service itself.
-    created_by: Option<MemberId>,
+    pub created_by: Option<MemberId>,
     /// Time at which the grant was created.
-    created_at: Time,
+    pub created_at: Time,
     /// Time at which the grant ends unless it is revoked earlier.
-    expires_at: Time,
+    pub expires_at: Time,
     /// Time at which the grant was revoked; null if it was not revoked.
-    revoked_at: Option<Time>,
+    pub revoked_at: Option<Time>,
     #[serde(skip)]
     lsn: i64,
 }
@@ -228,16 +230,18 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Returns the delegation grants of a workspace, in the order in which they were created.
-///
-/// The result includes expired and revoked grants.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListDelegationGrants {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the delegation grants of a workspace, in the order in which they were created.
+    ///
+    /// The result includes expired and revoked grants.
+    struct ListDelegationGrants {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_delegation_grants() -> Page<DelegationGrant>
 }
 
 const GRANTS_OF_WORKSPACE: &str = concat!(

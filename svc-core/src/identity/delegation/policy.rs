@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Result;
 use crate::id::WorkspaceId;
@@ -12,12 +12,14 @@ use crate::limits::{GRANT_CEILING_DEFAULT_DAYS, GRANT_CEILING_MAX_DAYS};
 use crate::log::event::{Event, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Read, Write};
+use crate::request::request;
 use crate::store::columns;
 use crate::text::Count;
 
 /// The delegation policy of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct DelegationPolicy {
+#[non_exhaustive]
+pub struct DelegationPolicy {
     /// Maximum life of a delegation grant, in days.
     pub ceiling_days: i64,
 }
@@ -48,16 +50,19 @@ impl Event for DelegationPolicySet {
     }
 }
 
-/// Sets for how many days a new delegation grant may be valid, and returns the policy.
-///
-/// Existing grants keep their end time, and can be revoked.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetDelegationPolicy {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Maximum life of a delegation grant, in days.
-    ceiling_days: Count<1, GRANT_CEILING_MAX_DAYS>,
+request! {
+    /// Sets for how many days a new delegation grant may be valid, and returns the policy.
+    ///
+    /// Existing grants keep their end time, and can be revoked.
+    #[derive(Serialize)]
+    pub(super) struct SetDelegationPolicy {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Maximum life of a delegation grant, in days.
+        ceiling_days: Count<1, GRANT_CEILING_MAX_DAYS>,
+    }
+
+    set_delegation_policy(ceiling_days: Count<1, GRANT_CEILING_MAX_DAYS>) -> DelegationPolicy
 }
 
 pub(super) fn set_delegation_policy(
@@ -90,12 +95,14 @@ impl Answer<SetDelegationPolicy> for DelegationPolicy {
     }
 }
 
-/// Returns the maximum number of days for which a delegation grant is valid. The default is 90.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GetDelegationPolicy {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
+request! {
+    /// Returns the maximum number of days for which a delegation grant is valid. The default is 90.
+    pub(super) struct GetDelegationPolicy {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+    }
+
+    get_delegation_policy() -> DelegationPolicy
 }
 
 pub(super) fn get_delegation_policy(cx: &Read<'_>, input: &GetDelegationPolicy) -> Result<DelegationPolicy> {

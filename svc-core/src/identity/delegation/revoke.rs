@@ -10,32 +10,37 @@ use crate::identity::tokens::end_grant_tokens;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
+use crate::request::request;
 use crate::time::Time;
 
-/// Revokes a delegation grant and all of its tokens, and returns the ids of the revoked tokens.
-///
-/// The grant's tokens, and all tokens derived from them, stop working immediately.
-///
-/// Revoking a grant again changes nothing.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RevokeDelegationGrant {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// The grant to revoke.
-    grant_id: GrantId,
+request! {
+    /// Revokes a delegation grant and all of its tokens, and returns the ids of the revoked tokens.
+    ///
+    /// The grant's tokens, and all tokens derived from them, stop working immediately.
+    ///
+    /// Revoking a grant again changes nothing.
+    #[derive(Serialize)]
+    pub(super) struct RevokeDelegationGrant {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// The grant to revoke.
+        grant_id: GrantId,
+    }
+
+    revoke_delegation_grant(grant_id: GrantId) -> GrantRevocation
 }
 
 /// Result of revoking a grant: the grant and the tokens that ended with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct GrantRevocation {
+#[non_exhaustive]
+pub struct GrantRevocation {
     /// Id of the revoked grant.
-    grant_id: GrantId,
+    pub grant_id: GrantId,
     /// Time at which the grant was revoked.
-    revoked_at: Time,
+    pub revoked_at: Time,
     /// Ids of the tokens that this request ended, including derived tokens. Empty if the grant was already
     /// revoked.
-    token_ids: Vec<TokenId>,
+    pub token_ids: Vec<TokenId>,
 }
 
 const REVOKE_GRANT: &str = "update delegation_grants set revoked_at = $2 where id = $1";

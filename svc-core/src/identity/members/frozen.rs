@@ -15,6 +15,7 @@ use crate::time::Time;
 
 /// A frozen member, with the reason for the freeze and the time.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct MemberFreeze {
     /// Id of the frozen member.
     pub member_id: MemberId,

@@ -4,7 +4,7 @@
 //! grant themselves such a skill or revoke their own.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::skills::{GovernanceSkill, skills_of};
@@ -16,6 +16,7 @@ use crate::identity::authority::check_is_not_caller;
 use crate::log::event::{Event, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Operation, Read, Sample, Write, destructive, idempotent};
+use crate::request::request;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -84,20 +85,23 @@ impl Event for GovernanceSkillRevoked {
     }
 }
 
-/// Grants a governance skill, `review` or `land_gate`, to another member, and returns that member.
-///
-/// From then on, the member's judgements count wherever the skill is required.
-///
-/// Granting a skill that the member already has changes nothing.
-///
-/// Fails with 403 `forbidden` if the member is you or, under delegation, the subject or the delegate.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ConferSkill {
-    /// The member to grant the skill to.
-    member_id: MemberId,
-    /// The skill: `land_gate` or `review`.
-    skill: GovernanceSkill,
+request! {
+    /// Grants a governance skill, `review` or `land_gate`, to another member, and returns that member.
+    ///
+    /// From then on, the member's judgements count wherever the skill is required.
+    ///
+    /// Granting a skill that the member already has changes nothing.
+    ///
+    /// Fails with 403 `forbidden` if the member is you or, under delegation, the subject or the delegate.
+    #[derive(Serialize)]
+    struct ConferSkill {
+        /// The member to grant the skill to.
+        member_id: MemberId,
+        /// The skill: `land_gate` or `review`.
+        skill: GovernanceSkill,
+    }
+
+    confer_skill(member_id: MemberId, skill: GovernanceSkill) -> Member
 }
 
 fn confer_skill(cx: &mut Write<'_>, input: &ConferSkill) -> Result<Member> {
@@ -115,19 +119,22 @@ fn confer_skill(cx: &mut Write<'_>, input: &ConferSkill) -> Result<Member> {
 const INSERT_GOVERNANCE_SKILL: &str =
     "insert into member_skills (member_id, skill, governance) values ($1, $2, true)";
 
-/// Revokes a governance skill, `review` or `land_gate`, of another member, and returns that member.
-///
-/// The member's verdicts that require the skill no longer count, including earlier verdicts.
-///
-/// Fails with 403 `forbidden` if the member is you or, under delegation, the subject or the delegate; 404
-/// `not-found` if the member does not have the skill.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RevokeSkill {
-    /// The member who loses the skill.
-    member_id: MemberId,
-    /// The skill: `land_gate` or `review`.
-    skill: GovernanceSkill,
+request! {
+    /// Revokes a governance skill, `review` or `land_gate`, of another member, and returns that member.
+    ///
+    /// The member's verdicts that require the skill no longer count, including earlier verdicts.
+    ///
+    /// Fails with 403 `forbidden` if the member is you or, under delegation, the subject or the delegate; 404
+    /// `not-found` if the member does not have the skill.
+    #[derive(Serialize)]
+    struct RevokeSkill {
+        /// The member who loses the skill.
+        member_id: MemberId,
+        /// The skill: `land_gate` or `review`.
+        skill: GovernanceSkill,
+    }
+
+    revoke_skill(member_id: MemberId, skill: GovernanceSkill) -> Member
 }
 
 fn revoke_skill(cx: &mut Write<'_>, input: &RevokeSkill) -> Result<Member> {

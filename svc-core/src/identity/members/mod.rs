@@ -10,16 +10,16 @@
 //! - `user_name`: user names that a directory service sets for people
 //! - `condition`: conditions for searching people
 
-mod skills;
-mod governance;
-mod profile;
-mod frozen;
+pub(crate) mod skills;
+pub(crate) mod governance;
+pub(crate) mod profile;
+pub(crate) mod frozen;
 mod user_name;
 mod condition;
 mod people;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
@@ -28,8 +28,9 @@ use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{CachedEntryKind, EventKind};
-use crate::op::{Answer, Feature, Read, Records, TypedOperation, Write, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
+use crate::request::request;
 use crate::store::{columns, named_enum};
 use crate::text::APP_HANDLES;
 use crate::time::Time;
@@ -68,6 +69,7 @@ impl MemberKind {
 
 /// A person or an agent who is a member of a workspace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Member {
     /// Id of the member.
     pub id: MemberId,
@@ -185,7 +187,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "members",
             vec![
-                read(LIST_MEMBERS, list_members)
+                read("list_members", list_members)
                     .title("List members")
                     .when(
                         "List members, for example to find one for `hand_off_claim`. Use `list_presence` to \
@@ -268,22 +270,22 @@ pub(crate) fn member_with_handle(
     cx.one(MEMBER_BY_HANDLE, &[&workspace_id, &handle])
 }
 
-/// Returns the members of a workspace, in the order in which they joined.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ListMembers {
-    /// The workspace. It must be yours.
-    pub workspace_id: OwnWorkspaceId,
-    /// Return only the member with this handle, ignoring case.
-    pub handle: Option<AnyHandle>,
-    /// Return only members of this kind: people or agents.
-    pub kind: Option<MemberKind>,
-    pub cursor: Option<Cursor>,
-    pub limit: Option<Limit>,
-}
+request! {
+    /// Returns the members of a workspace, in the order in which they joined.
+    #[derive(Debug, Serialize)]
+    pub struct ListMembers {
+        /// The workspace. It must be yours.
+        pub workspace_id: OwnWorkspaceId,
+        /// Return only the member with this handle, ignoring case.
+        pub handle: Option<AnyHandle>,
+        /// Return only members of this kind: people or agents.
+        pub kind: Option<MemberKind>,
+        pub cursor: Option<Cursor>,
+        pub limit: Option<Limit>,
+    }
 
-/// The operation `list_members`, which lists the members of a workspace.
-pub const LIST_MEMBERS: TypedOperation<ListMembers, Page<Member>> = TypedOperation::new("list_members");
+    list_members() -> Page<Member>
+}
 
 const MEMBERS_OF_WORKSPACE: &str = member_select!(
     "where m.workspace_id = $1 and m.lsn > $2
@@ -310,12 +312,14 @@ fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
     Ok(Page::within(horizon, rows, input.limit, |member: &Member| member.lsn))
 }
 
-/// Returns a member of your workspace with the member's skills.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetMember {
-    /// The member to return.
-    member_id: MemberId,
+request! {
+    /// Returns a member of your workspace with the member's skills.
+    struct GetMember {
+        /// The member to return.
+        member_id: MemberId,
+    }
+
+    get_member(member_id: MemberId) -> Member
 }
 
 fn get_member(cx: &Read<'_>, input: &GetMember) -> Result<Member> {

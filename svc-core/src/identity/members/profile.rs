@@ -3,7 +3,7 @@
 //! Members cannot change their own handle.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::{Member, load_member};
@@ -14,6 +14,7 @@ use crate::limits::NAME_MAX;
 use crate::log::event::{Event, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Operation, Write, idempotent};
+use crate::request::request;
 use crate::text::{Patch, Text};
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -51,17 +52,20 @@ impl Event for MemberUpdated {
     }
 }
 
-/// Changes your display name and returns your member record.
-///
-/// An absent field keeps its value.
-///
-/// Fails with 403 `forbidden` if you act as a delegate.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct UpdateMe {
-    /// Your name to show to people; null removes it.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    display_name: Patch<Text<1, NAME_MAX>>,
+request! {
+    /// Changes your display name and returns your member record.
+    ///
+    /// An absent field keeps its value.
+    ///
+    /// Fails with 403 `forbidden` if you act as a delegate.
+    #[derive(Serialize)]
+    struct UpdateMe {
+        /// Your name to show to people; null removes it.
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
+        display_name: Patch<Text<1, NAME_MAX>>,
+    }
+
+    update_me() clears(display_name => clear_display_name) -> Member
 }
 
 fn update_me(cx: &mut Write<'_>, input: &UpdateMe) -> Result<Member> {

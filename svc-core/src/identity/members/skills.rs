@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Member, load_member};
 use crate::error::{Error, Result};
@@ -18,13 +18,14 @@ use crate::log::event::{Event, Subject};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, Write};
 use crate::page::{Cursor, Page};
+use crate::request::request;
 use crate::store::{Engine, named_enum};
 use crate::text::{Handle, Items};
 
 named_enum! {
     /// A governance skill, which makes a member's judgement count. Other members grant and revoke such a
     /// skill.
-    pub(super) enum GovernanceSkill { LandGate = "land_gate", Review = "review" }
+    pub enum GovernanceSkill { LandGate = "land_gate", Review = "review" }
 }
 
 /// Skill that makes a member's land gate passes count in every thread.
@@ -147,19 +148,22 @@ macro_rules! has_skill {
 }
 pub(crate) use has_skill;
 
-/// Replaces the skills that determine which threads you are offered, and returns your member record.
-///
-/// A thread that requires skills is offered only to members who have all of the required skills. Your
-/// governance skills `land_gate` and `review`, which only other members can grant, do not change.
-///
-/// Fails with 403 `forbidden` if `skills` contains a governance skill, or if you act as a delegate.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetSkills {
-    /// The complete list of your routing skills, such as `python`.
+request! {
+    /// Replaces the skills that determine which threads you are offered, and returns your member record.
     ///
-    /// Upper-case letters are converted to lower case. An empty list removes all routing skills.
-    skills: Items<Handle<SKILL_MAX>, SKILLS_MAX>,
+    /// A thread that requires skills is offered only to members who have all of the required skills. Your
+    /// governance skills `land_gate` and `review`, which only other members can grant, do not change.
+    ///
+    /// Fails with 403 `forbidden` if `skills` contains a governance skill, or if you act as a delegate.
+    #[derive(Serialize)]
+    pub(super) struct SetSkills {
+        /// The complete list of your routing skills, such as `python`.
+        ///
+        /// Upper-case letters are converted to lower case. An empty list removes all routing skills.
+        skills: Items<Handle<SKILL_MAX>, SKILLS_MAX>,
+    }
+
+    set_skills(skills: Items<Handle<SKILL_MAX>, SKILLS_MAX>) -> Member
 }
 
 const ADD_SKILL: &str = "insert into member_skills (member_id, skill, governance) values ($1, $2, false)";
@@ -204,31 +208,34 @@ fn added_and_removed(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Ve
     (after.difference(before).cloned().collect(), before.difference(after).cloned().collect())
 }
 
-/// Returns the skills of a workspace's active members, with the number of members who have each skill.
-///
-/// The most common skills are listed first, up to 1000. Only the first 2000 members of the workspace are
-/// counted, and up to 4000 of their skills.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListSkills {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    cursor: Option<Cursor>,
+request! {
+    /// Returns the skills of a workspace's active members, with the number of members who have each skill.
+    ///
+    /// The most common skills are listed first, up to 1000. Only the first 2000 members of the workspace are
+    /// counted, and up to 4000 of their skills.
+    pub(super) struct ListSkills {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        cursor: Option<Cursor>,
+    }
+
+    list_skills() -> Page<SkillCount>
 }
 
 /// A skill, with the number of active members of the workspace who have it.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct SkillCount {
+#[non_exhaustive]
+pub struct SkillCount {
     /// Name of the skill, such as `rust`.
-    skill: String,
+    pub skill: String,
     /// Whether the skill is a governance skill, which only other members can grant.
-    governance: bool,
+    pub governance: bool,
     /// Number of active members who have the skill.
-    members: i64,
+    pub members: i64,
     /// Whether more members may have the skill than were counted, because the workspace has too many members
     /// to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    at_least: bool,
+    pub at_least: bool,
 }
 
 pub(super) fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<SkillCount>> {

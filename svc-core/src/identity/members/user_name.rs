@@ -44,6 +44,8 @@ impl UserName {
 #[serde(transparent)]
 pub struct AnyHandle(String);
 
+crate::argument::text_arguments! { AnyHandle }
+
 impl AnyHandle {
     /// Creates a handle from `text`, mapped to lower case. Fails if the text cannot be a handle.
     pub fn new(text: &str) -> Result<Self, String> {

@@ -24,7 +24,7 @@ use crate::error::Code;
 use crate::identity::member_ends::MemberRemoved;
 use crate::identity::sessions::{ENDED_ROWS_RETENTION, ended_rows_chore};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Effect, Feature, Frame, Records, changing, without_idempotency_keys};
+use crate::op::{Effect, Feature, Frame, Records, changing, without_idempotency_keys, without_requests};
 pub use callback::{OidcCallback, ReturnedLogin};
 pub use login::{LoginSecrets, MockPerson, OidcLogin, PendingLogin};
 pub use members::ProviderClaims;
@@ -76,6 +76,8 @@ pub(crate) fn feature() -> Feature {
             Records::table("oidc_logins", "state_hash").erased_first().stays(),
         ])
 }
+
+without_requests! { login::OidcLogin, callback::OidcCallback }
 
 without_idempotency_keys! {
     OidcLogin => PendingLogin,

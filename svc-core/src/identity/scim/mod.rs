@@ -42,7 +42,7 @@ use crate::identity::member_ends::MemberRemoved;
 use crate::log::event::{Event, EventKind};
 use crate::op::{
     Effect, Feature, Fixture, Frame, Operation, Records, Sample, changing, destructive, idempotent, read,
-    without_idempotency_keys, write,
+    without_idempotency_keys, without_requests, write,
 };
 use groups::{CreateGroup, DeleteGroup, PatchGroup, ReplaceGroup};
 use resource::{Group, Nothing, ResourceView, User};
@@ -111,6 +111,14 @@ pub(crate) fn feature() -> Feature {
                 .ids("group_id member_id")
                 .proven("group_id member_id", ""),
         ])
+}
+
+without_requests! {
+    CreateUser, users::GetUser, ReplaceUser, PatchUser, DeleteUser,
+    CreateGroup, groups::GetGroup, ReplaceGroup, PatchGroup, DeleteGroup,
+    list::ListResources, list::SearchResources,
+    discovery::GetConfig, discovery::ListResourceTypes, discovery::GetResourceType,
+    discovery::ListSchemas, discovery::GetSchema,
 }
 
 /// Adds to an operation the frame of SCIM routes and the capability that all SCIM operations need.

@@ -24,7 +24,9 @@ use crate::id::{GrantId, MemberId, SessionId, WorkspaceId};
 use crate::identity::members::{MemberKind, load_member};
 use crate::identity::tokens::MintedToken;
 use crate::identity::whoami::covered_sets;
-use crate::op::{Feature, Frame, Read, Records, destructive, read, without_idempotency_keys, write};
+use crate::op::{
+    Feature, Frame, Read, Records, destructive, read, without_idempotency_keys, without_requests, write,
+};
 use crate::time::Time;
 pub(crate) use ended_rows::{ENDED_ROWS_RETENTION, ended_rows_chore};
 use first_admin::{MintFirstAdmin, mint_first_admin};
@@ -75,6 +77,8 @@ pub(crate) fn feature() -> Feature {
         )
         .records(vec![Records::table("sessions", "id").erased_first().after("tokens").stays()])
 }
+
+without_requests! { SignIn, GetSession, SignOut, MintFirstAdmin }
 
 without_idempotency_keys! {
     SignIn => NewSession,

@@ -4,8 +4,7 @@
 //! its parent is revoked. The number of tokens derived from one minted token is limited, because revoking the
 //! minted token ends all of these tokens in one transaction.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::mint::{LIFETIME_MAX_SECS, NewToken, issue, requested_expiry, require_non_empty};
 use super::{MintedToken, Quotas};
@@ -17,36 +16,41 @@ use crate::limits::{
     DERIVED_TOKENS_MAX, GRANT_TOKENS_MAX, INSTALLATION_TOKENS_MAX, NAME_MAX, TOKEN_DEPTH_MAX,
 };
 use crate::op::{Read, Write};
+use crate::request::request;
 use crate::text::{Count, Text};
 use crate::time::Time;
 
-/// Derives a narrower token from the token that you call with, and returns the new token.
-///
-/// The new token's `secret` is shown only once. The token has only the listed capabilities, cannot administer
-/// tokens, expires no later than yours, and ends when yours is revoked.
-///
-/// Create such a token for a helper that needs fewer capabilities than you.
-///
-/// Fails with 403 `forbidden` if you do not call with a token, or request a capability that your token lacks,
-/// `token:admin`, or an expiry later or quotas higher than those of your token; 409 `wrong-state` if your
-/// token was derived from a minted token in 16 steps, or if 1000 live tokens are derived from that minted
-/// token, or from your delegation grant, or belong to your app installation: revoke some of these tokens, or
-/// let them expire earlier.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
-pub(super) struct AttenuateToken {
-    /// Capabilities of the token: some of yours, without `token:admin`.
-    #[schemars(length(min = 1))]
-    capabilities: Capabilities,
-    /// A label to recognise the token by.
-    label: Option<Text<1, NAME_MAX>>,
-    /// Time at which the token expires. Default: when yours does. Cannot be combined with `expires_in_secs`.
-    expires_at: Option<Time>,
-    /// Seconds until the token expires. Cannot be combined with `expires_at`.
-    expires_in_secs: Option<Count<1, LIFETIME_MAX_SECS>>,
-    /// Usage quotas, no higher than yours. The token's usage counts towards yours too. Default: yours.
-    quotas: Option<Quotas>,
+request! {
+    /// Derives a narrower token from the token that you call with, and returns the new token.
+    ///
+    /// The new token's `secret` is shown only once. The token has only the listed capabilities, cannot
+    /// administer tokens, expires no later than yours, and ends when yours is revoked.
+    ///
+    /// Create such a token for a helper that needs fewer capabilities than you.
+    ///
+    /// Fails with 403 `forbidden` if you do not call with a token, or request a capability that your token
+    /// lacks, `token:admin`, or an expiry later or quotas higher than those of your token; 409 `wrong-state`
+    /// if your token was derived from a minted token in 16 steps, or if 1000 live tokens are derived from
+    /// that minted token, or from your delegation grant, or belong to your app installation: revoke some of
+    /// these tokens, or let them expire earlier.
+    #[derive(Serialize)]
+    #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
+    pub(super) struct AttenuateToken {
+        /// Capabilities of the token: some of yours, without `token:admin`.
+        #[schemars(length(min = 1))]
+        capabilities: Capabilities,
+        /// A label to recognise the token by.
+        label: Option<Text<1, NAME_MAX>>,
+        /// Time at which the token expires. Default: when yours does. Cannot be combined with
+        /// `expires_in_secs`.
+        expires_at: Option<Time>,
+        /// Seconds until the token expires. Cannot be combined with `expires_at`.
+        expires_in_secs: Option<Count<1, LIFETIME_MAX_SECS>>,
+        /// Usage quotas, no higher than yours. The token's usage counts towards yours too. Default: yours.
+        quotas: Option<Quotas>,
+    }
+
+    attenuate_token(capabilities: Capabilities) -> MintedToken
 }
 
 pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedToken> {

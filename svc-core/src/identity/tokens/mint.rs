@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::{MintedToken, Quotas, TokenMinted};
@@ -21,7 +20,8 @@ use crate::identity::members::{Member, MemberKind, load_member};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::NAME_MAX;
 use crate::log::event::Subject;
-use crate::op::{Surface, TypedOperation, Write, secret_hash};
+use crate::op::{Surface, Write, secret_hash};
+use crate::request::request;
 use crate::store::new_row;
 use crate::text::{Count, SECRET_PREFIX, Text};
 use crate::time::Time;
@@ -29,45 +29,45 @@ use crate::time::Time;
 /// Maximum life of a token or a grant that a request can specify, in seconds: ten years of 365 days.
 pub(crate) const LIFETIME_MAX_SECS: i64 = 315_360_000;
 
-/// Mints a token for a member of your workspace, and returns the token.
-///
-/// The new token's `secret` is shown only once. Set `capabilities` or `capability_set`; without either, an
-/// agent gets `svc.agent.worker` and a person `svc.human.admin`. You can grant the capabilities of your own
-/// token and of `svc.agent.worker`. The token does not expire unless you set `expires_at` or
-/// `expires_in_secs`.
-///
-/// Fails with 403 `forbidden` if you request capabilities that you cannot grant, or quotas higher than yours;
-/// 409 `wrong-state` if the member is deactivated, or is the member of an app: use `mint_app_token` for such
-/// a member.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("allOf" = [
-    {"not": {"required": ["capabilities", "capability_set"]}},
-    {"not": {"required": ["expires_at", "expires_in_secs"]}},
-]))]
-pub struct MintToken {
-    /// The workspace. It must be yours.
-    pub workspace_id: OwnWorkspaceId,
-    /// The member that the token acts as.
-    pub member_id: MemberId,
-    /// A label to recognise the token by.
-    pub label: Option<Text<1, NAME_MAX>>,
-    /// Exact capabilities of the token. Cannot be combined with `capability_set`.
-    #[schemars(length(min = 1))]
-    pub capabilities: Option<Capabilities>,
-    /// Named set of the token's capabilities. Cannot be combined with `capabilities`.
-    pub capability_set: Option<CapabilitySet>,
-    /// Time at which the token expires. Cannot be combined with `expires_in_secs`.
-    pub expires_at: Option<Time>,
-    /// Seconds until the token expires. Cannot be combined with `expires_at`.
-    pub expires_in_secs: Option<Count<1, LIFETIME_MAX_SECS>>,
-    /// Usage quotas that all tokens derived from this token share. Default: yours, otherwise the service's
-    /// limits for every client.
-    pub quotas: Option<Quotas>,
-}
+request! {
+    /// Mints a token for a member of your workspace, and returns the token.
+    ///
+    /// The new token's `secret` is shown only once. Set `capabilities` or `capability_set`; without either,
+    /// an agent gets `svc.agent.worker` and a person `svc.human.admin`. You can grant the capabilities of
+    /// your own token and of `svc.agent.worker`. The token does not expire unless you set `expires_at` or
+    /// `expires_in_secs`.
+    ///
+    /// Fails with 403 `forbidden` if you request capabilities that you cannot grant, or quotas higher than
+    /// yours; 409 `wrong-state` if the member is deactivated, or is the member of an app: use
+    /// `mint_app_token` for such a member.
+    #[derive(Debug, Serialize)]
+    #[schemars(extend("allOf" = [
+        {"not": {"required": ["capabilities", "capability_set"]}},
+        {"not": {"required": ["expires_at", "expires_in_secs"]}},
+    ]))]
+    pub struct MintToken {
+        /// The workspace. It must be yours.
+        pub workspace_id: OwnWorkspaceId,
+        /// The member that the token acts as.
+        pub member_id: MemberId,
+        /// A label to recognise the token by.
+        pub label: Option<Text<1, NAME_MAX>>,
+        /// Exact capabilities of the token. Cannot be combined with `capability_set`.
+        #[schemars(length(min = 1))]
+        pub capabilities: Option<Capabilities>,
+        /// Named set of the token's capabilities. Cannot be combined with `capabilities`.
+        pub capability_set: Option<CapabilitySet>,
+        /// Time at which the token expires. Cannot be combined with `expires_in_secs`.
+        pub expires_at: Option<Time>,
+        /// Seconds until the token expires. Cannot be combined with `expires_at`.
+        pub expires_in_secs: Option<Count<1, LIFETIME_MAX_SECS>>,
+        /// Usage quotas that all tokens derived from this token share. Default: yours, otherwise the
+        /// service's limits for every client.
+        pub quotas: Option<Quotas>,
+    }
 
-/// The operation `mint_token`, for callers in the same process.
-pub const MINT_TOKEN: TypedOperation<MintToken, MintedToken> = TypedOperation::new("mint_token");
+    mint_token(member_id: MemberId) -> MintedToken
+}
 
 pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
     input.workspace_id.of(cx)?;

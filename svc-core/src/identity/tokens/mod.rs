@@ -7,15 +7,15 @@
 //! and reads tokens and their events. Each operation that changes tokens is in a separate file, and `replay`
 //! derives rows from the events.
 
-mod quotas;
-mod mint;
-mod attenuate;
+pub(crate) mod quotas;
+pub(crate) mod mint;
+pub(crate) mod attenuate;
 mod revoke;
-mod rotate;
+pub(crate) mod rotate;
 mod replay;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::capability::Capabilities;
@@ -28,16 +28,17 @@ use crate::log::event::{CachedEntryKind, Event, EventKind};
 use crate::log::replay::ReplayedEvent;
 use crate::op::{Answer, Feature, Read, Records, destructive, read, secret_shown_once_error, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::request::request;
 use crate::store::columns;
 use crate::time::Time;
 use attenuate::attenuate_token;
 pub(crate) use attenuate::{check_derivation_limits, check_installation_token_limit};
+pub use mint::MintToken;
 use mint::mint_token;
 pub(crate) use mint::{
     EXPIRY, LIFETIME_MAX_SECS, NewToken, check_active, check_can_have_tokens, issue, new_secret,
     new_secret_with_prefix, requested_capabilities, requested_expiry, require_non_empty, with_surface,
 };
-pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;
 pub(crate) use replay::{capability_bits, mark_listed_revoked, quota_of};
 pub(crate) use revoke::{
@@ -47,30 +48,31 @@ use rotate::rotate_token;
 
 /// An API token as lists return it, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Token {
+#[non_exhaustive]
+pub struct Token {
     /// Id of the token.
-    id: TokenId,
+    pub id: TokenId,
     /// The member that the token acts as.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// Label of the token; null if the member who minted the token set none.
-    label: Option<String>,
+    pub label: Option<String>,
     /// Capabilities of the token.
-    capabilities: Capabilities,
+    pub capabilities: Capabilities,
     /// Time at which the token was minted.
-    created_at: Time,
+    pub created_at: Time,
     /// Time at which the token expires; null if the token does not expire.
-    expires_at: Option<Time>,
+    pub expires_at: Option<Time>,
     /// Time at which the token was revoked; null if the token was not revoked.
-    revoked_at: Option<Time>,
+    pub revoked_at: Option<Time>,
     /// Id of the parent token, from which this token was derived and with which it ends; null if it was
     /// minted.
-    parent_id: Option<TokenId>,
+    pub parent_id: Option<TokenId>,
     /// Id of the delegation grant that was exchanged for the token; null if no delegation is involved.
-    delegation_grant_id: Option<GrantId>,
+    pub delegation_grant_id: Option<GrantId>,
     /// Id of the app installation with which the token ends; null if the token is not an app's token.
-    installation_id: Option<InstallationId>,
+    pub installation_id: Option<InstallationId>,
     /// Usage quotas of the token; null if only the service's limits apply.
-    quotas: Option<Quotas>,
+    pub quotas: Option<Quotas>,
     #[serde(skip)]
     lsn: i64,
 }
@@ -94,6 +96,7 @@ columns! {
 
 /// A new token with its secret.
 #[derive(Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct MintedToken {
     /// Id of the token.
     pub id: TokenId,
@@ -206,7 +209,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "identity",
             vec![
-                write(MINT_TOKEN, mint_token)
+                write("mint_token", mint_token)
                     .title("Mint a token")
                     .when(
                         "Mint a token for a member of the workspace. Use `attenuate_token` to restrict your \
@@ -280,20 +283,22 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Returns the tokens of a member of your workspace, in the order in which they were minted.
-///
-/// The result includes expired and revoked tokens.
-///
-/// Secrets are never returned.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListTokens {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// The member that the tokens act as.
-    member_id: MemberId,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
+request! {
+    /// Returns the tokens of a member of your workspace, in the order in which they were minted.
+    ///
+    /// The result includes expired and revoked tokens.
+    ///
+    /// Secrets are never returned.
+    struct ListTokens {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// The member that the tokens act as.
+        member_id: MemberId,
+        cursor: Option<Cursor>,
+        limit: Option<Limit>,
+    }
+
+    list_tokens(member_id: MemberId) -> Page<Token>
 }
 
 const TOKENS_OF_MEMBER: &str = concat!(

@@ -12,18 +12,29 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::limits::TOKEN_QUOTA_MAX;
 use crate::op::Caller;
+use crate::request::object;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::text::Count;
 
-/// Usage quotas of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Quotas {
-    /// Requests per rate window (`SVC_RATE_LIMIT_WINDOW_SECS`), including requests with derived tokens.
-    pub requests: Count<1, TOKEN_QUOTA_MAX>,
+object! {
+    /// Usage quotas of a token.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Quotas {
+        /// Requests per rate window (`SVC_RATE_LIMIT_WINDOW_SECS`), including requests with derived tokens.
+        pub requests: Count<1, TOKEN_QUOTA_MAX>,
+    }
+
+    new_quotas::NewQuotas(requests: Count<1, TOKEN_QUOTA_MAX>) for Quotas
 }
 
 impl Quotas {
+    /// Creates the quotas of a token.
+    pub fn new(requests: Count<1, TOKEN_QUOTA_MAX>) -> Self {
+        Self { requests }
+    }
+
     /// Returns the quotas of a new token: `requested`, or by default `parent_limit`, the quota of the token
     /// that creates it.
     ///

@@ -2,9 +2,8 @@
 //!
 //! The old secret stops working in the same transaction.
 
-use schemars::JsonSchema;
 use secrecy::ExposeSecret;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::mint::new_secret;
@@ -14,22 +13,26 @@ use crate::id::TokenId;
 use crate::identity::authority;
 use crate::log::event::Subject;
 use crate::op::{Read, Write, secret_hash};
+use crate::request::request;
 use crate::time::Time;
 
-/// Replaces a token's secret, and returns the token with the new `secret`, which is shown only once.
-///
-/// The old secret stops working immediately. The token's member, capabilities, expiry and derived tokens do
-/// not change. You can rotate the token that you call with. With `token:admin`, you can rotate any token of
-/// your workspace that you could have minted.
-///
-/// Fails with 403 `forbidden` if you do not call with the token to rotate, and the token has capabilities or
-/// quotas that you cannot grant; 404 `not-found` if you do not call with the token to rotate, and you lack
-/// `token:admin`; 409 `wrong-state` if the token is delegated, has expired or was revoked.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RotateToken {
-    /// The token to rotate. Default: the token that you call with.
-    token_id: Option<TokenId>,
+request! {
+    /// Replaces a token's secret, and returns the token with the new `secret`, which is shown only once.
+    ///
+    /// The old secret stops working immediately. The token's member, capabilities, expiry and derived tokens
+    /// do not change. You can rotate the token that you call with. With `token:admin`, you can rotate any
+    /// token of your workspace that you could have minted.
+    ///
+    /// Fails with 403 `forbidden` if you do not call with the token to rotate, and the token has capabilities
+    /// or quotas that you cannot grant; 404 `not-found` if you do not call with the token to rotate, and you
+    /// lack `token:admin`; 409 `wrong-state` if the token is delegated, has expired or was revoked.
+    #[derive(Serialize)]
+    pub(super) struct RotateToken {
+        /// The token to rotate. Default: the token that you call with.
+        token_id: Option<TokenId>,
+    }
+
+    rotate_token() -> MintedToken
 }
 
 const SET_SECRET: &str = "update tokens set secret_hash = $2 where id = $1";

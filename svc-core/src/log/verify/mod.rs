@@ -45,6 +45,7 @@ pub(crate) use walk::LogVerification;
 /// A defect of an event, or of the head of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Defect {
     /// The event at this position is missing.
     Missing,
@@ -106,6 +107,7 @@ impl Defect {
 
 /// The first defect of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Break {
     /// The position of the first broken event, or of the first broken audit row for the defect `audit`.
     pub lsn: i64,
@@ -115,6 +117,7 @@ pub struct Break {
 
 /// A position in a log, and the content hash of the event at that position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ChainHead {
     /// The position of the last event, or 0 without events.
     pub lsn: i64,
@@ -126,6 +129,7 @@ pub struct ChainHead {
 /// The result of searching a log for an expected head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ExpectedFound {
     /// The log contains the head, so no event before it has changed since then.
     Contained,
@@ -135,6 +139,7 @@ pub enum ExpectedFound {
 
 /// The result of verifying the log of one workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ChainReport {
     /// The workspace of the log. The nil id is the instance.
     pub workspace_id: WorkspaceId,

@@ -4,10 +4,9 @@
 //! the core makes every decision.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -54,15 +53,6 @@ impl Input {
     }
 }
 
-/// The data of an input that guards, audit rows and queues need: its ids and its size.
-pub(in crate::op) trait InputView {
-    /// Returns the string fields of the input whose names end in `_id`.
-    fn ids(&self) -> Map<String, Value>;
-
-    /// Returns the approximate size of the input in bytes.
-    fn bytes(&self) -> usize;
-}
-
 impl Input {
     /// Returns the thread id in the input, if any.
     pub(in crate::op) fn thread_id(&self) -> Option<ThreadId> {
@@ -77,8 +67,9 @@ impl Input {
     }
 }
 
-impl InputView for Input {
-    fn ids(&self) -> Map<String, Value> {
+impl Input {
+    /// Returns the string fields of the input whose names end in `_id`.
+    pub(in crate::op) fn ids(&self) -> Map<String, Value> {
         // Only ids are parsed into values, because the values of a large body would occupy many times the
         // bytes of its text.
         let body: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.body).unwrap_or_default();
@@ -89,28 +80,9 @@ impl InputView for Input {
         keep_ids(ids.chain(text))
     }
 
-    fn bytes(&self) -> usize {
+    /// Returns the approximate size of the input in bytes.
+    pub(in crate::op) fn bytes(&self) -> usize {
         self.body.len()
-    }
-}
-
-/// An input that has already been decoded to the type of the operation.
-pub(in crate::op) struct TypedInput<'a, I>(pub &'a I);
-
-impl<I: Serialize> InputView for TypedInput<'_, I> {
-    fn ids(&self) -> Map<String, Value> {
-        match serde_json::to_value(self.0) {
-            Ok(Value::Object(members)) => keep_ids(members.into_iter()),
-            _ => Map::new(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        let mut counted = ByteCounter(0);
-        // If the input cannot be encoded, only the bytes before the error are counted. The next encoder
-        // reports the error.
-        let _ = serde_json::to_writer(&mut counted, self.0);
-        counted.0
     }
 }
 
@@ -121,20 +93,6 @@ fn keep_ids(fields: impl Iterator<Item = (String, Value)>) -> Map<String, Value>
 
 fn is_id(name: &str) -> bool {
     name.ends_with("_id")
-}
-
-/// A writer that counts the bytes written to it.
-struct ByteCounter(usize);
-
-impl io::Write for ByteCounter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.saturating_add(bytes.len());
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A complete request to call an operation.
@@ -161,11 +119,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_typed_input_shows_what_its_json_does() {
+    fn the_ids_of_an_input_are_its_texts_named_so() {
         let fields = json!({"thread_id": "t", "parent_id": null, "lease_id": 7, "title": "x"});
         let encoded = Input::json(fields.to_string());
-        assert_eq!(TypedInput(&fields).ids(), encoded.ids());
         assert_eq!(Value::Object(encoded.ids()), json!({"thread_id": "t"}));
-        assert_eq!(TypedInput(&fields).bytes(), encoded.bytes());
+        assert_eq!(encoded.bytes(), fields.to_string().len());
     }
 }

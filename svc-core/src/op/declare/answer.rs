@@ -4,6 +4,7 @@
 //! the request with the same key, and receives the answer again, with the current state of the changed
 //! object.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -55,7 +56,7 @@ pub trait ChangeOutput<I>: OutputType {
 
 impl<I, O> ChangeOutput<I> for O
 where
-    I: Serialize + InputType,
+    I: Serialize + InputType<O>,
     O: Answer<I> + OutputType,
 {
     fn repeats() -> Option<RepeatPolicy> {
@@ -91,7 +92,7 @@ pub struct RepeatPolicy {
 impl RepeatPolicy {
     fn of<I, O>() -> Self
     where
-        I: Serialize + InputType,
+        I: Serialize + InputType<O>,
         O: Answer<I> + OutputType,
     {
         Self {
@@ -115,6 +116,9 @@ impl RepeatPolicy {
 }
 
 /// Decodes an input that may contain answer options.
-fn decode_input<I: InputType>(input: &Input, options: AnswerOptions) -> Result<I> {
+fn decode_input<I: DeserializeOwned + JsonSchema + 'static>(
+    input: &Input,
+    options: AnswerOptions,
+) -> Result<I> {
     decode_with_options(input, &mut AnswerOptionValues::defaults_for(Surface::Rest, options))
 }

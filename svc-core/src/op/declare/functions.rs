@@ -18,30 +18,28 @@ use crate::op::declare::job::{
     BoxedOutput, InputType, Job, LongJob, LongPoll, OutputType, Poll, Preflight, PreflightResult, Progress,
     RecordedRefusal, WaitJob, WaitOutput, WriteJob, WriteNeeds,
 };
-use crate::op::declare::operation::{InputFile, Operation, OperationKey};
-use crate::op::declare::typed_operation::TypedOperation;
+use crate::op::declare::operation::{InputFile, Operation};
 use crate::op::run::context::{Read, Write};
 use crate::op::run::settings::SharedState;
 use crate::spool::{CompleteSpool, FILE_FIELD, FileContent, HasUpload};
 use crate::time::Time;
 
 /// Declares an operation that reads data, with one function.
-pub fn read<I: InputType, O: OutputType>(
-    operation: impl Into<TypedOperation<I, O>>,
+pub fn read<I: InputType<O>, O: OutputType>(
+    name: &'static str,
     run: fn(&Read<'_>, &I) -> Result<O>,
 ) -> Operation {
-    reading(operation)
-        .declare::<O>(move |input, ()| Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
+    reading(name).declare::<O>(move |input, ()| Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
 }
 
 /// Declares an operation that waits until an event has occurred, or returns `{"timed_out": true}`.
 ///
 /// The function may store in its input the position up to which it has read.
-pub fn wait<I: InputType + LongPoll, O: OutputType>(
-    operation: impl Into<TypedOperation<I, WaitOutput<O>>>,
+pub fn wait<I: InputType<WaitOutput<O>> + LongPoll, O: OutputType>(
+    name: &'static str,
     run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>,
 ) -> Operation {
-    Builder::<Reads, _, _, _>::new(operation.into(), Effect::Wait).declare::<O>(move |mut input, ()| {
+    Builder::<Reads, I, WaitOutput<O>, _>::new(name, Effect::Wait).declare::<O>(move |mut input, ()| {
         let filter = input.filter();
         let timeout = input.timeout();
         let count_available = input.supply();
@@ -58,42 +56,40 @@ pub fn wait<I: InputType + LongPoll, O: OutputType>(
 }
 
 /// Declares an operation that adds an object on each call.
-pub fn write<I: InputType, O: ChangeOutput<I>>(
-    operation: impl Into<TypedOperation<I, O>>,
+pub fn write<I: InputType<O>, O: ChangeOutput<I>>(
+    name: &'static str,
     run: fn(&mut Write<'_>, &I) -> Result<O>,
 ) -> Operation {
-    changing(operation, Effect::Write).run(run)
+    changing(name, Effect::Write).run(run)
 }
 
 /// Declares an operation that changes data once, even if an identical call is repeated.
-pub fn idempotent<I: InputType, O: ChangeOutput<I>>(
-    operation: impl Into<TypedOperation<I, O>>,
+pub fn idempotent<I: InputType<O>, O: ChangeOutput<I>>(
+    name: &'static str,
     run: fn(&mut Write<'_>, &I) -> Result<O>,
 ) -> Operation {
-    changing(operation, Effect::Idempotent).run(run)
+    changing(name, Effect::Idempotent).run(run)
 }
 
 /// Declares an operation that ends or removes an object.
-pub fn destructive<I: InputType, O: ChangeOutput<I>>(
-    operation: impl Into<TypedOperation<I, O>>,
+pub fn destructive<I: InputType<O>, O: ChangeOutput<I>>(
+    name: &'static str,
     run: fn(&mut Write<'_>, &I) -> Result<O>,
 ) -> Operation {
-    changing(operation, Effect::Destructive).run(run)
+    changing(name, Effect::Destructive).run(run)
 }
 
 /// Begins the declaration of an operation that reads data in several steps.
-pub fn reading<I: InputType, O: 'static>(
-    operation: impl Into<TypedOperation<I, O>>,
-) -> Builder<Reads, I, O, ()> {
-    Builder::new(operation.into(), Effect::Read)
+pub fn reading<I: InputType<O>, O: 'static>(name: &'static str) -> Builder<Reads, I, O, ()> {
+    Builder::new(name, Effect::Read)
 }
 
 /// Begins the declaration of an operation that changes data in several steps.
-pub fn changing<I: InputType, O: 'static>(
-    operation: impl Into<TypedOperation<I, O>>,
+pub fn changing<I: InputType<O>, O: 'static>(
+    name: &'static str,
     effect: Effect,
 ) -> Builder<Changes, I, O, ()> {
-    Builder::new(operation.into(), effect)
+    Builder::new(name, effect)
 }
 
 /// An unfinished declaration of an operation: its effect, and the steps before its function.
@@ -101,7 +97,7 @@ pub fn changing<I: InputType, O: 'static>(
 /// `P` is the value that the steps prepare for the function: nothing, or an `ExtraValue`.
 #[must_use = "the function is missing"]
 pub struct Builder<E, I, O, P> {
-    key: OperationKey,
+    name: &'static str,
     effect: Effect,
     /// Function that returns the field of the input for the file, if the operation accepts a file.
     file: Option<InputFile<I>>,
@@ -121,18 +117,11 @@ pub enum Reads {}
 /// Type parameter of a [`Builder`] for an operation that changes data.
 pub enum Changes {}
 
-impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
-    fn new(operation: TypedOperation<I, O>, effect: Effect) -> Self {
+impl<E, I: InputType<O>, O: 'static> Builder<E, I, O, ()> {
+    fn new(name: &'static str, effect: Effect) -> Self {
         let prepare: Prepare<I, ()> = Box::new(|_, _, _| Ok(()));
         let types = PhantomData;
-        Self {
-            key: operation.key(),
-            effect,
-            file: None,
-            prepare,
-            write_needs: |_| WriteNeeds::default(),
-            types,
-        }
+        Self { name, effect, file: None, prepare, write_needs: |_| WriteNeeds::default(), types }
     }
 
     /// Sets a step that runs once, without the database, before the call is queued.
@@ -168,26 +157,26 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
         self,
         prepare: impl Fn(&mut I, &SharedState, Time) -> Result<P> + Send + Sync + 'static,
     ) -> Builder<E, I, O, ExtraValue<P>> {
-        let Self { key, effect, file, write_needs, types, .. } = self;
+        let Self { name, effect, file, write_needs, types, .. } = self;
         let prepare: Prepare<I, ExtraValue<P>> =
             Box::new(move |input, shared, now| prepare(input, shared, now).map(ExtraValue));
-        Builder { key, effect, file, prepare, write_needs, types }
+        Builder { name, effect, file, prepare, write_needs, types }
     }
 }
 
-impl<E, I: InputType, O, P: 'static> Builder<E, I, O, P> {
+impl<E, I: InputType<O>, O: 'static, P: 'static> Builder<E, I, O, P> {
     /// Declares the operation. `job` binds the function to an input and to the prepared value, and `S` is the
     /// type of the documented output.
     fn declare<S: JsonSchema>(self, job: impl Fn(I, P) -> Job + Send + Sync + 'static) -> Operation {
-        let Self { key, effect, file, prepare, .. } = self;
-        Operation::new::<I, S>(key, effect, file, move |mut input, shared, now| {
+        let Self { name, effect, file, prepare, .. } = self;
+        Operation::new::<I, O, S>(name, effect, file, move |mut input, shared, now| {
             let prepared = prepare(&mut input, shared, now)?;
             Ok(job(input, prepared))
         })
     }
 }
 
-impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Reads, I, O, ExtraValue<P>> {
+impl<I: InputType<O>, O: Serialize + Send + 'static, P: Send + 'static> Builder<Reads, I, O, ExtraValue<P>> {
     /// Sets the function of the operation, which reads in one transaction.
     pub fn run(self, run: fn(&Read<'_>, &I, &P) -> Result<O>) -> Operation
     where
@@ -237,7 +226,7 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
     }
 }
 
-impl<I: InputType, P: Send + 'static> Builder<Reads, I, FileContent, ExtraValue<P>> {
+impl<I: InputType<FileContent>, P: Send + 'static> Builder<Reads, I, FileContent, ExtraValue<P>> {
     /// Sets a function that writes a file one page at a time, without a time limit. The file's content is an
     /// `S`.
     ///
@@ -253,7 +242,7 @@ impl<I: InputType, P: Send + 'static> Builder<Reads, I, FileContent, ExtraValue<
     }
 }
 
-impl<I: InputType, O: ChangeOutput<I>, P: Send + 'static> Builder<Changes, I, O, P> {
+impl<I: InputType<O>, O: ChangeOutput<I>, P: Send + 'static> Builder<Changes, I, O, P> {
     /// Sets the function that derives the [`WriteNeeds`] of the change from the input, before the change is
     /// queued.
     pub fn wants(mut self, write_needs: fn(&I) -> WriteNeeds) -> Self {
@@ -275,7 +264,7 @@ impl<I: InputType, O: ChangeOutput<I>, P: Send + 'static> Builder<Changes, I, O,
     }
 }
 
-impl<I: InputType, O: ChangeOutput<I>> Builder<Changes, I, O, ()> {
+impl<I: InputType<O>, O: ChangeOutput<I>> Builder<Changes, I, O, ()> {
     /// Sets a read that runs before the change is queued. It does slow work that needs no lock, or finds the
     /// workspace of a change without a credential.
     ///
@@ -329,7 +318,7 @@ impl<I: InputType, O: ChangeOutput<I>> Builder<Changes, I, O, ()> {
 }
 
 /// Methods for changes whose function also receives the value that the steps before it have prepared.
-impl<I: InputType, O: ChangeOutput<I>, P: Send + 'static> Builder<Changes, I, O, ExtraValue<P>> {
+impl<I: InputType<O>, O: ChangeOutput<I>, P: Send + 'static> Builder<Changes, I, O, ExtraValue<P>> {
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
         self.declare_change(move |cx, input, ExtraValue(prepared)| {
             run(cx, input, prepared).map(completed_progress)
@@ -359,7 +348,7 @@ pub struct AfterPreflight<I, O, P> {
     read: fn(&Read<'_>, &I) -> Result<P>,
 }
 
-impl<I: InputType, O: ChangeOutput<I>, P: PreflightResult + Send + 'static> AfterPreflight<I, O, P> {
+impl<I: InputType<O>, O: ChangeOutput<I>, P: PreflightResult + Send + 'static> AfterPreflight<I, O, P> {
     /// Sets the function of the operation. It makes the change in one transaction, with the result of the
     /// preflight read.
     ///

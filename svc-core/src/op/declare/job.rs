@@ -14,10 +14,24 @@ use crate::log::event::Subject;
 use crate::op::call::request::Input;
 use crate::op::run::context::{Read, Write};
 
-/// A type that can be the input of an operation.
-pub trait InputType: DeserializeOwned + JsonSchema + Send + Sync + 'static {}
+/// The input of an operation with the output `O`.
+///
+/// The macro `request!` implements this trait for the one output of the operation. Inputs of operations that
+/// have no request, such as framed operations, are listed in [`without_requests!`].
+pub trait InputType<O>: DeserializeOwned + JsonSchema + Send + Sync + 'static {
+    /// Name of the operation, if programs call it with a request.
+    const OPERATION: Option<&'static str> = None;
+}
 
-impl<T: DeserializeOwned + JsonSchema + Send + Sync + 'static> InputType for T {}
+/// Declares the input types of operations that have no request.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! without_requests {
+    ($($input:ty),+ $(,)?) => {
+        $(impl<O> $crate::op::InputType<O> for $input {})+
+    };
+}
+pub(crate) use without_requests;
 
 /// A type that can be the output of an operation.
 pub trait OutputType: Serialize + JsonSchema + Send + 'static {}

@@ -3,7 +3,7 @@
 //! The table contains the declarations of all features. No module here runs an operation. Function signatures
 //! refer to the contexts in `run`.
 
-pub(super) mod health_check;
+pub(crate) mod health_check;
 pub(super) mod chore;
 pub(super) mod due_objects;
 pub(super) mod job;
@@ -24,6 +24,5 @@ pub(super) mod records;
 mod proof;
 pub(super) mod delivery_channel;
 pub(super) mod table;
-pub(super) mod typed_operation;
 pub(super) mod functions;
 pub(super) mod wait_secs;

@@ -1,18 +1,16 @@
 //! An operation of the table, with its complete declaration.
 //!
 //! An operation hides the types of its function. It stores a step that prepares a call on the caller's thread
-//! and returns a *job*. A core thread runs the job, and may run it again. The step has two entries: one
-//! decodes the input of a request, the other takes a typed input from a
-//! [`TypedOperation`](crate::op::TypedOperation).
+//! and returns a *job*. A core thread runs the job, and may run it again.
 
-use std::any::{Any, TypeId};
-use std::sync::{Arc, OnceLock};
+use std::any::TypeId;
+use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::capability::{Needs, Right};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Result};
 use crate::op::call::caller::Visibility;
 use crate::op::call::input::{self, AnswerOptionValues};
 use crate::op::call::request::Input;
@@ -35,9 +33,6 @@ use crate::time::Time;
 /// The function stores the answer options of the request in the [`AnswerOptionValues`].
 type PrepareCall =
     Box<dyn Fn(&Input, &mut AnswerOptionValues, &SharedState, Time) -> Result<Job> + Send + Sync>;
-
-/// Function that prepares the job of a call with a decoded input.
-type PrepareTyped<I> = Box<dyn Fn(I, &SharedState, Time) -> Result<Job> + Send + Sync>;
 
 /// The complete declaration of an operation.
 ///
@@ -84,28 +79,22 @@ pub(crate) struct ExecutionSettings {
     /// How repeated requests are recognised and answered, if requests may have an idempotency key.
     pub repeat_policy: Option<RepeatPolicy>,
     pub prepare_call: PrepareCall,
-    /// The [`PrepareTyped`] function for the input type of the operation.
-    prepare_typed: Arc<dyn Any + Send + Sync>,
-    /// Type of the [`TypedOperation`](crate::op::TypedOperation) by which code in this process calls the
-    /// operation.
-    pub typed_operation_id: TypeId,
+    /// Name of the operation whose request has this input, if a request has it.
+    pub requested_as: Option<&'static str>,
+    /// Type of the output.
+    pub output_type: TypeId,
 }
-
-/// The name of an operation, and the type by which code in this process calls the operation.
-pub(super) type OperationKey = (&'static str, TypeId);
 
 /// Function that returns the field of an input for the uploaded file.
 pub(super) type InputFile<I> = fn(&mut I) -> &mut Option<Upload>;
 
 impl Operation {
-    pub(super) fn new<I: InputType, O: JsonSchema>(
-        (name, typed_operation_id): OperationKey,
+    pub(super) fn new<I: InputType<O>, O: 'static, S: JsonSchema>(
+        name: &'static str,
         effect: Effect,
         file: Option<InputFile<I>>,
         prepare: impl Fn(I, &SharedState, Time) -> Result<Job> + Send + Sync + 'static,
     ) -> Self {
-        let prepare_typed: Arc<PrepareTyped<I>> = Arc::new(Box::new(prepare));
-        let prepare = Arc::clone(&prepare_typed);
         Self {
             name,
             http: Http {
@@ -147,8 +136,8 @@ impl Operation {
                     }
                     prepare(input, shared, now)
                 }),
-                prepare_typed,
-                typed_operation_id,
+                requested_as: I::OPERATION,
+                output_type: TypeId::of::<O>(),
             },
             docs: Docs {
                 title: "",
@@ -157,7 +146,7 @@ impl Operation {
                 refuses: &[],
                 example: None,
                 input: schema::of::<I>,
-                output: schema::of::<O>,
+                output: schema::of::<S>,
             },
         }
     }
@@ -341,18 +330,6 @@ impl Operation {
     pub fn example(mut self, example: fn(&Fixture) -> Value) -> Self {
         self.docs.example = Some(example);
         self
-    }
-
-    /// Prepares the job of a call with an input of the operation's type.
-    pub(in crate::op) fn prepare<I: 'static>(
-        &self,
-        input: I,
-        shared: &SharedState,
-        now: Time,
-    ) -> Result<Job> {
-        let prepare = self.run.prepare_typed.downcast_ref::<PrepareTyped<I>>();
-        let prepare = prepare.ok_or_else(|| Error::internal(format!("{self:?} takes another input")))?;
-        prepare(input, shared, now)
     }
 
     /// Sets the area of the service under which documents list the operation.

@@ -406,6 +406,9 @@ fn check_operation(operation: &Operation) -> Result<()> {
     if operation.access().personal && !operation.docs().refuses.contains(&Code::Forbidden) {
         return defect("is personal and does not declare that it fails with `forbidden`");
     }
+    if operation.run.requested_as.is_some_and(|name| name != operation.name()) {
+        return defect("has the input of another operation");
+    }
     let schema = operation.input_schema();
     if schema.get("type") != Some(&"object".into())
         || schema.get("additionalProperties") != Some(&false.into())
@@ -452,6 +455,8 @@ mod tests {
         /// The thread.
         thread_id: String,
     }
+
+    crate::op::without_requests! { Named }
 
     fn operation(example: fn(&Fixture) -> Value) -> Operation {
         read::<Named, Named>("name_thread", |_, input| Ok(Named { thread_id: input.thread_id.clone() }))

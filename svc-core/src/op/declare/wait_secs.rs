@@ -6,7 +6,9 @@ use std::time::Duration;
 use schemars::transform::Transform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::argument::{Argument, Field};
 use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
 use crate::schema::brief;
 use crate::text::{Count, described};
@@ -15,6 +17,14 @@ use crate::text::{Count, described};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WaitSecs<const MIN: i64 = 1>(Count<MIN, WAIT_MAX_SECS>);
+
+impl<const MIN: i64> Field for WaitSecs<MIN> {}
+
+impl<V: Into<i64>, const MIN: i64> Argument<WaitSecs<MIN>> for V {
+    fn value(self) -> Value {
+        Value::from(self.into())
+    }
+}
 
 impl<const MIN: i64> WaitSecs<MIN> {
     /// Creates the timeout after checking that it is within its bounds.

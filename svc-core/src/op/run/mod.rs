@@ -32,8 +32,6 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use serde::Serialize;
-
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
 use crate::id::{ThreadId, WorkspaceId};
@@ -43,7 +41,7 @@ use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
 use crate::op::call::credential::CredentialKey;
 use crate::op::call::input::AnswerOptionValues;
-use crate::op::call::request::{Input, InputView, RequestHead, TypedInput};
+use crate::op::call::request::{Input, RequestHead};
 use crate::op::declare::hooks;
 use crate::op::declare::job::{Job, with_first_steps};
 use crate::op::declare::operation::Operation;
@@ -305,20 +303,6 @@ impl Dispatch {
         self.start_job(operation, call, job, thread, on, done)
     }
 
-    /// Runs an operation for an admitted request with an input of the operation's type.
-    pub(crate) fn start_typed<I: Serialize + 'static>(
-        self: &Arc<Self>,
-        operation: &Arc<Operation>,
-        admission: Admission,
-        input: I,
-        on: RunOn,
-        done: ReplyCallback,
-    ) -> RequestHandle {
-        let call = self.build_call(Some(operation), admission, &TypedInput(&input));
-        let job = operation.prepare(input, &self.shared, self.clock.now());
-        self.start_job(operation, call, job, None, on, done)
-    }
-
     /// Runs a prepared job, or rejects the call if it could not be prepared.
     fn start_job(
         self: &Arc<Self>,
@@ -396,7 +380,7 @@ impl Dispatch {
         self: &Arc<Self>,
         operation: Option<&Arc<Operation>>,
         admission: Admission,
-        input: &dyn InputView,
+        input: &Input,
     ) -> Call {
         let Admission { access, surface, path, client, is_follow_up, omits_operation, .. } = admission;
         let audited_operation = operation.map(Arc::as_ref).filter(|_| !omits_operation);
@@ -429,7 +413,7 @@ impl Dispatch {
 
     /// Returns the data of a call that guards receive. Returns an empty value if there are no guards and the
     /// operation is not personal.
-    fn guarded_call(&self, surface: Surface, input: &dyn InputView, is_personal: bool) -> hooks::GuardedCall {
+    fn guarded_call(&self, surface: Surface, input: &Input, is_personal: bool) -> hooks::GuardedCall {
         if self.table.guards().is_empty() && !is_personal {
             return hooks::GuardedCall::default();
         }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, Kept};
+use crate::config::{Config, RetentionLimits};
 use crate::egress::Egress;
 use crate::entropy::Entropy;
 use crate::log::seal::Sealer;
@@ -85,7 +85,7 @@ pub struct Settings {
     /// Directories for files that are too large for memory, with limits on the disk space of these files.
     pub spools: SpoolFolder,
     /// Maximum retention times, and the maximum bytes of media.
-    pub kept: Kept,
+    pub kept: RetentionLimits,
     /// Interval between rounds of pruning. `None` leaves pruning to other processes.
     pub retention_tick: Option<Duration>,
     /// The public URL at which browsers reach the service, if the operator has set it.
@@ -117,7 +117,7 @@ impl Default for Settings {
             import_max_bytes: limits::IMPORT_MAX_BYTES.unsigned_abs(),
             import_workspaces: u32::try_from(limits::IMPORT_WORKSPACES_MAX).ok().and_then(NonZeroU32::new),
             spools: SpoolFolder::new(spool::default_spool_folder(), SpoolLimits::default()),
-            kept: Kept::default(),
+            kept: RetentionLimits::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
             public_url: None,
             mail: None,

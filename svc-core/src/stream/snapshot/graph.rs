@@ -30,50 +30,53 @@ use crate::sync::lock;
 
 /// The objects of a workspace, and their relations.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(super) struct WorkspaceGraph {
+#[non_exhaustive]
+pub struct WorkspaceGraph {
     /// The relations, ordered by type, `from` and `to`.
-    edges: Vec<GraphEdge>,
+    pub edges: Vec<GraphEdge>,
     /// The objects, ordered by type, `lsn` and `id`.
-    nodes: Vec<GraphNode>,
+    pub nodes: Vec<GraphNode>,
 }
 
 /// An object of a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
-struct GraphNode {
+#[non_exhaustive]
+pub struct GraphNode {
     /// The object's id.
-    id: Uuid,
+    pub id: Uuid,
     /// Type of the object: `channel`, `member`, `message`, `thread` or `workspace`.
     #[serde(rename = "type")]
-    type_name: &'static str,
+    pub type_name: &'static str,
     /// Id of the object that contains this object; null for the workspace.
     ///
     /// The parent of a message is its thread, the parent of a thread is its channel, and the parent of a
     /// channel or member is the workspace.
-    parent_id: Option<Uuid>,
+    pub parent_id: Option<Uuid>,
     /// The position of the event that created the object; null for the workspace.
-    lsn: Option<i64>,
+    pub lsn: Option<i64>,
     /// State of the object.
     ///
     /// A channel is `active` or `archived`; a member is `active`, `frozen`, `deactivated` or `removed`; a
     /// message is `posted`, `edited` or `withdrawn`; a workspace is `live`; a thread has the state of the
     /// task.
-    state: String,
+    pub state: String,
 }
 
 /// A relation between two objects.
 #[derive(Debug, Serialize, JsonSchema)]
-struct GraphEdge {
+#[non_exhaustive]
+pub struct GraphEdge {
     /// The id of the first object.
-    from: Uuid,
+    pub from: Uuid,
     /// The id of the second object.
-    to: Uuid,
+    pub to: Uuid,
     /// Type of the relation between the first and the second object.
     ///
     /// `assigned_to`: a thread and the member who works on it. `author`: a message and its author.
     /// `child_of`: a thread and the thread that it was split off from. `depends_on`: a thread and one that
     /// must end before it. `member_of`: a member and a channel that lists its members.
     #[serde(rename = "type")]
-    type_name: &'static str,
+    pub type_name: &'static str,
 }
 
 /// A type of node or edge, and the statement that selects its rows in the workspace `$1`.

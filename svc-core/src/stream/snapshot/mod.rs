@@ -8,10 +8,10 @@
 //!
 //! - `graph`: builds the graph of the workspace's objects and relations
 
-mod graph;
+pub(crate) mod graph;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
@@ -23,6 +23,7 @@ use crate::identity::floor::LogRange;
 use crate::identity::workspaces::{OwnWorkspaceId, load_workspace};
 use crate::log::verify::{Break, Defect, log_checkpoint};
 use crate::op::{Feature, Read, reading};
+use crate::request::request;
 use crate::schema::default_is;
 use crate::stream::checkpoints::{LogTree, load_tree_at_floor};
 use crate::stream::events::broken_log_error;
@@ -54,88 +55,94 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns a snapshot of a log: its start and end, the hash of the workspace's graph, and a signed
-/// checkpoint.
-///
-/// After `must_refetch`, continue after `head`. The graph contains the objects and relations of all channels,
-/// but no content. `graph_hash` is the SHA-256 of its canonical JSON (RFC 8785), and stays the same as long
-/// as `head` does. With `include_graph`, which needs token:admin, the graph itself is returned, up to 20,000
-/// nodes and edges.
-///
-/// One long read runs per workspace at a time.
-///
-/// Fails with 409 `wrong-state` if the graph is too large to be included; 409 `event-log-broken` if the log
-/// does not verify at the positions that were read.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetLogSnapshot {
-    /// The workspace. It must be yours.
-    workspace_id: OwnWorkspaceId,
-    /// Whether to return the graph too, which requires token:admin.
-    #[schemars(transform = default_is("false"))]
-    #[serde(default)]
-    include_graph: bool,
+request! {
+    /// Returns a snapshot of a log: its start and end, the hash of the workspace's graph, and a signed
+    /// checkpoint.
+    ///
+    /// After `must_refetch`, continue after `head`. The graph contains the objects and relations of all
+    /// channels, but no content. `graph_hash` is the SHA-256 of its canonical JSON (RFC 8785), and stays the
+    /// same as long as `head` does. With `include_graph`, which needs token:admin, the graph itself is
+    /// returned, up to 20,000 nodes and edges.
+    ///
+    /// One long read runs per workspace at a time.
+    ///
+    /// Fails with 409 `wrong-state` if the graph is too large to be included; 409 `event-log-broken` if the
+    /// log does not verify at the positions that were read.
+    struct GetLogSnapshot {
+        /// The workspace. It must be yours.
+        workspace_id: OwnWorkspaceId,
+        /// Whether to return the graph too, which requires token:admin.
+        #[schemars(transform = default_is("false"))]
+        #[serde(default)]
+        include_graph: bool,
+    }
+
+    get_log_snapshot() -> LogSnapshot
 }
 
 /// The current state of a log.
 #[derive(Serialize, JsonSchema)]
-struct LogSnapshot {
+#[non_exhaustive]
+pub struct LogSnapshot {
     /// Format identifier: `svc.event-log.snapshot/1`.
     #[serde(rename = "type")]
-    type_name: &'static str,
+    pub type_name: &'static str,
     /// The workspace that the snapshot describes, and the time of the snapshot.
-    header: SnapshotHeader,
+    pub header: SnapshotHeader,
     /// The oldest event that remains in the log.
-    floor: SnapshotFloor,
+    pub floor: SnapshotFloor,
     /// The newest event in the log.
-    head: SnapshotHead,
+    pub head: SnapshotHead,
     /// The SHA-256 of the graph's canonical JSON (RFC 8785), as `sha256:<hex>`.
-    graph_hash: String,
+    pub graph_hash: String,
     /// The signed checkpoint (C2SP tlog-checkpoint) of the log up to `head`; null if the service has no
     /// signing key.
-    checkpoint: Option<String>,
+    pub checkpoint: Option<String>,
     /// The workspace's objects and relations; absent unless `include_graph` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
-    graph: Option<WorkspaceGraph>,
+    pub graph: Option<WorkspaceGraph>,
 }
 
 /// The workspace that a snapshot describes, and the time of the snapshot.
 #[derive(Serialize, JsonSchema)]
-struct SnapshotHeader {
+#[non_exhaustive]
+pub struct SnapshotHeader {
     /// Id of the workspace.
-    workspace_id: WorkspaceId,
+    pub workspace_id: WorkspaceId,
     /// The workspace's display name.
-    name: String,
+    pub name: String,
     /// The current handle of the workspace, which can be changed; null if the workspace has none.
-    handle: Option<String>,
+    pub handle: Option<String>,
     /// The prefix of the addresses of all objects in the workspace.
-    uri: String,
+    pub uri: String,
     /// When the snapshot was taken.
-    at: Time,
+    pub at: Time,
 }
 
 /// The oldest event that remains in a log, and the path for reading from that event.
 #[derive(Serialize, JsonSchema)]
-struct SnapshotFloor {
+#[non_exhaustive]
+pub struct SnapshotFloor {
     /// The position of the oldest event; 1 if nothing was pruned.
-    lsn: i64,
+    pub lsn: i64,
     /// The hash of the event before the oldest remaining event, as `sha256:<hex>`.
-    prev_hash: String,
+    pub prev_hash: String,
     /// The path for reading all remaining events.
-    href: String,
+    pub href: String,
 }
 
 /// The newest event in a log, and the path for reading later events.
 #[derive(Serialize, JsonSchema)]
-struct SnapshotHead {
+#[non_exhaustive]
+pub struct SnapshotHead {
     /// The position of the newest event; 0 if the log is empty.
-    lsn: i64,
+    pub lsn: i64,
     /// The content hash of the newest event, as `sha256:<hex>`.
-    content_hash: String,
+    pub content_hash: String,
     /// When the newest event happened.
-    at: Time,
+    pub at: Time,
     /// The path for reading the events after the newest event.
-    href: String,
+    pub href: String,
 }
 
 /// A snapshot without a checkpoint, and the Merkle tree for the checkpoint; `None` before the first page.

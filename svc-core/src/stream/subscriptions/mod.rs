@@ -35,7 +35,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces::check_own_workspace;
 use crate::op::{Admission, Caller, ConnectedMembers, Dispatch, Feature, Read, Records, ServiceWork};
-use crate::stream::events::WAIT_FOR_EVENT;
+use crate::stream::events::wait_for_event::WaitForEvent;
 use crate::sync::lock;
 use consumers::Consumer;
 pub use frames::{ClientRequests, FirstFrame, LaterFrame, ServerFrame, StartRequest, contract};
@@ -103,7 +103,7 @@ impl Subscriptions {
         admission: Admission,
         subscription: Subscription,
     ) -> Result<BegunSubscription> {
-        let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
+        let operation = dispatch.table.operation_of::<WaitForEvent>()?;
         let further = admission.follow_up();
         let Subscription { form, consumer, begin, .. } = subscription.clone();
         let checked = move |cx: &Read<'_>| load_subscription_start(cx, &subscription);

@@ -33,6 +33,8 @@ struct Counts {
 #[serde(deny_unknown_fields)]
 struct CountLeaked {}
 
+svc_core::without_requests! { CountLeaked }
+
 const COUNT: &str = "select (select count(*) from follows), count(*), count(read_at) from inbox";
 
 fn count_leaked(cx: &Read<'_>, _: &CountLeaked) -> Result<Counts> {

@@ -1,7 +1,7 @@
 //! The operation that adds up the daily usage sums of a workspace, by member and model.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{DAY_MICROS, day_number};
 use crate::Result;
@@ -10,51 +10,59 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{USAGE_DAYS_DEFAULT, USAGE_SCAN_MAX, USAGE_SUMS_MAX};
 use crate::op::Read;
 use crate::page::{Cursor, Page};
+use crate::request::{dereferences, paged_outputs, request};
 use crate::store::columns;
 use crate::time::Time;
 
-/// Returns the tokens, money and turns that were reported in a workspace, by member and model.
-///
-/// The totals include channels that you may not see. They cover whole UTC days, up to now; `since` in the
-/// response is the start of the first day.
-///
-/// `since` in the response is later than the day that you requested only if more than 10,000 daily sums exist
-/// after that day; only the latest sums are then added up. Returns the 1000 largest totals, by tokens. Models
-/// beyond the first 50 of a member and day are counted under a model named `other`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GetWorkspaceUsage {
-    /// Id of the workspace. It must be your own.
-    workspace_id: OwnWorkspaceId,
-    /// Only reports since the UTC day of this time. Default: 30 days ago.
-    since: Option<Time>,
-    cursor: Option<Cursor>,
+request! {
+    /// Returns the tokens, money and turns that were reported in a workspace, by member and model.
+    ///
+    /// The totals include channels that you may not see. They cover whole UTC days, up to now; `since` in the
+    /// response is the start of the first day.
+    ///
+    /// `since` in the response is later than the day that you requested only if more than 10,000 daily sums
+    /// exist after that day; only the latest sums are then added up. Returns the 1000 largest totals, by
+    /// tokens. Models beyond the first 50 of a member and day are counted under a model named `other`.
+    pub(super) struct GetWorkspaceUsage {
+        /// Id of the workspace. It must be your own.
+        workspace_id: OwnWorkspaceId,
+        /// Only reports since the UTC day of this time. Default: 30 days ago.
+        since: Option<Time>,
+        cursor: Option<Cursor>,
+    }
+
+    get_workspace_usage() -> WorkspaceUsage
 }
 
 /// The reported usage of a workspace.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct WorkspaceUsage {
+#[non_exhaustive]
+pub struct WorkspaceUsage {
     #[serde(flatten)]
-    sums: Page<UsageSum>,
+    pub sums: Page<UsageSum>,
     /// Start of the first day whose reports are included.
-    since: Time,
+    pub since: Time,
 }
+
+dereferences! { WorkspaceUsage => sums: Page<UsageSum> }
+paged_outputs! { WorkspaceUsage => sums: UsageSum }
 
 /// The reported usage of one member with one model.
 #[derive(Serialize, JsonSchema)]
-struct UsageSum {
+#[non_exhaustive]
+pub struct UsageSum {
     /// The member who reported the usage.
-    member_id: MemberId,
+    pub member_id: MemberId,
     /// The model; null for reports without a model. `other` combines models without their own daily sum.
-    model: Option<String>,
+    pub model: Option<String>,
     /// Number of usage reports by the member with the model.
-    reports: i64,
+    pub reports: i64,
     /// Total tokens that the member reported with the model.
-    tokens: i64,
+    pub tokens: i64,
     /// Total money that the member reported with the model, in millionths of a US dollar.
-    usd_micros: i64,
+    pub usd_micros: i64,
     /// Total turns that the member reported with the model.
-    turns: i64,
+    pub turns: i64,
 }
 
 columns! {
