@@ -60,8 +60,10 @@ pub mod coordination {
         Dm, LeftDm, add_dm_participant::AddDmParticipant, leave_dm::LeaveDm, list_dms::ListDms,
         open_dm::OpenDm,
     };
+    pub use crate::coordination::footprint::names::ItemKind;
+    pub use crate::coordination::footprint::repo::Repo;
     pub use crate::coordination::footprint::value::{
-        Footprint, FootprintMode, new_footprint::NewFootprint, new_item::FootprintItem,
+        Footprint, FootprintItem, FootprintMode, new_footprint::NewFootprint, new_item::NewFootprintItem,
     };
     pub use crate::coordination::footprint_ops::{
         FootprintCheck, check_footprint::CheckFootprint, get_thread_footprint::GetThreadFootprint,
@@ -80,7 +82,7 @@ pub mod coordination {
         CreatedThread, FirstMessage, create_child_thread::CreateChildThread, create_thread::CreateThread,
     };
     pub use crate::coordination::lifecycle::transition::{
-        Action, Reason, StateAfterTransition, transition_thread::TransitionThread,
+        StateAfterTransition, ThreadAction, TransitionReason, transition_thread::TransitionThread,
     };
     pub use crate::coordination::notices::Notice;
     pub use crate::coordination::obstacles::{Conflict, ConflictReason};
@@ -103,7 +105,7 @@ pub mod coordination {
         ThreadDetail, get_thread::GetThread, list_child_threads::ListChildThreads,
         list_thread_events::ListThreadEvents, list_threads::ListThreads,
     };
-    pub use crate::coordination::thread_row::{Thread, ThreadState};
+    pub use crate::coordination::thread_row::{HeldClaim, Thread, ThreadState};
     pub use crate::coordination::token_revocation::{ClaimHandling, Revocation, revoke_token::RevokeToken};
     pub use crate::coordination::wait_for_ready::{ReadyThread, wait_for_ready::WaitForReady};
     pub use crate::coordination::workspace_threads::list_workspace_threads::ListWorkspaceThreads;
@@ -295,7 +297,7 @@ pub mod outreach {
 pub mod portability {
     pub use crate::portability::admin_token::AdminToken;
     pub use crate::portability::erase::{ErasureResult, erase_workspace::EraseWorkspace};
-    pub use crate::portability::form::ExportTexts;
+    pub use crate::portability::form::{ExportHead, ExportHeader, ExportSection, ExportTexts};
     pub use crate::portability::import::{
         ImportMode, ImportResult, ImportSource, import_workspace::ImportWorkspace,
     };
@@ -352,6 +354,8 @@ pub mod shared {
     pub use crate::argument::Argument;
     pub use crate::capability::{Capabilities, Capability, CapabilitySet};
     pub use crate::config::retention::RetentionLimits;
+    pub use crate::error::problem::Problem;
+    pub use crate::hash::ArtifactSha;
     pub use crate::id::*;
     pub use crate::log::event::Attribution;
     pub use crate::log::stored_event::StoredEvent;

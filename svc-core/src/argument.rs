@@ -137,6 +137,12 @@ impl<V: Into<String>, K> Argument<Cursor<K>> for V {
 
 impl<T: Id> Field for T {}
 
+impl<T: Id> Argument<uuid::Uuid> for T {
+    fn value(self) -> Value {
+        Value::String(Into::<uuid::Uuid>::into(self).to_string())
+    }
+}
+
 impl<T: Id> Argument<T> for T {
     fn value(self) -> Value {
         Value::String(Into::<uuid::Uuid>::into(self).to_string())

@@ -8,7 +8,7 @@
 pub(crate) mod blocked;
 mod causes;
 mod exit;
-mod problem;
+pub(crate) mod problem;
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind};
@@ -417,7 +417,7 @@ impl Error {
     }
 
     /// Returns the next step for the caller, in one or two sentences.
-    pub fn next(&self) -> &'static str {
+    pub fn next_step(&self) -> &str {
         self.next.unwrap_or_else(|| self.code.next())
     }
 
@@ -476,6 +476,16 @@ impl Error {
     /// Returns the code of the failure.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// Returns the HTTP status of the code.
+    pub fn status(&self) -> u16 {
+        self.code.status()
+    }
+
+    /// Returns the name of the first invalid field of the input, if the input was invalid.
+    pub fn field(&self) -> Option<&str> {
+        self.extra.get(ERRORS)?.get(0)?.get("field")?.as_str()
     }
 
     /// Returns the detail for the caller.

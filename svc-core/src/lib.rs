@@ -68,14 +68,17 @@ mod audit;
 mod outreach;
 mod host;
 pub mod api;
+mod embed;
 
 pub use audit::state::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
 pub use coordination::claims::{ClaimEnd, end_all_claims};
 pub use coordination::notices::{NewNotice, post_notice};
+pub use embed::{Builder, Member};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::{operation_table, verify_export, verify_state};
 pub use host::rewrap::RewrapReport;
 pub use host::service::{Service, ServiceOptions};
+pub use host::setup::{Established, IssuedToken, NamedMember, NamedWorkspace};
 pub use host::{ops, service, setup};
 pub use log::bus::EventFilter;
 pub use log::cache::{Cached, Lifetime};

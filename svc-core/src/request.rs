@@ -79,14 +79,14 @@ impl Table {
 }
 
 /// Access to the fields of a request.
-pub trait Members {
+pub trait Members: Sized {
     /// Returns the fields that a program has set.
     #[doc(hidden)]
     fn fields(&self) -> &Fields;
 
-    /// Returns the fields, to be changed.
+    /// Returns the request for the page that begins at a cursor.
     #[doc(hidden)]
-    fn fields_mut(&mut self) -> &mut Fields;
+    fn at_cursor(self, cursor: String) -> Self;
 }
 
 /// The fields of a request, or of an object in it, that a program has set.
@@ -235,6 +235,17 @@ macro_rules! dereferences {
     )+};
 }
 
+/// Prints outputs that contain a secret by their id alone.
+macro_rules! debug_without_secret {
+    ($($output:ty),+ $(,)?) => {$(
+        impl std::fmt::Debug for $output {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!(stringify!($output), "({})"), self.id)
+            }
+        }
+    )+};
+}
+
 /// Lets outputs that contain a page be listed.
 macro_rules! paged_outputs {
     ($($output:ty => $field:ident: $item:ty),+ $(,)?) => {$(
@@ -299,8 +310,8 @@ macro_rules! builder {
                 &self.0
             }
 
-            fn fields_mut(&mut self) -> &mut $crate::request::Fields {
-                &mut self.0
+            fn at_cursor(self, cursor: String) -> Self {
+                Self(self.0.with::<String>("cursor", cursor))
             }
         }
 
@@ -322,4 +333,4 @@ macro_rules! documented {
     };
 }
 
-pub(crate) use {builder, dereferences, documented, object, paged_outputs, request};
+pub(crate) use {builder, debug_without_secret, dereferences, documented, object, paged_outputs, request};

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use svc_core::config::{PublicUrl, board_link, reachable};
-use svc_core::setup::SetupResult;
+use svc_core::setup::Established;
 use svc_mcp_stdio::profiles::Profile;
 
 /// Name of the first workspace.
@@ -26,7 +26,7 @@ const TOKEN_PLACEHOLDER: &str = "${SVC_TOKEN}";
 pub(crate) fn greeting(
     data: &Path,
     (address, public): (SocketAddr, Option<&PublicUrl>),
-    made: Option<&SetupResult>,
+    made: Option<&Established>,
     inherited: &[&str],
 ) -> String {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).display().to_string();

@@ -15,7 +15,7 @@ use clap::Parser;
 use mimalloc::MiMalloc;
 use svc_core::config::Config;
 use svc_core::data_dir::PublishedAddress;
-use svc_core::setup::{self, SetupResult, Variables};
+use svc_core::setup::{self, Established, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
 use svc_http::{HttpSettings, listen, raise_descriptor_limit, serve};
 use svc_mcp_stdio::{handle_file_size_signal, report_fatal_error, start_logging};
@@ -72,19 +72,19 @@ fn run(cli: &Cli) -> Result<()> {
 }
 
 #[cfg(not(feature = "bootstrap"))]
-fn open(_: &Variables, config: Config) -> Result<(Config, Service, Option<SetupResult>)> {
+fn open(_: &Variables, config: Config) -> Result<(Config, Service, Option<Established>)> {
     let service = setup::open(&config)?;
     Ok((config, service, None))
 }
 
 #[cfg(feature = "bootstrap")]
-fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Option<SetupResult>)> {
+fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Option<Established>)> {
     let (config, service) = setup::open_or_create(variables, &config.data_dir)?;
     Ok((config, service, None))
 }
 
 /// Opens the service for `--dev`, after setting up the data folder if necessary.
-fn open_or_set_up(variables: &Variables, cli: &Cli) -> Result<(Config, Service, Option<SetupResult>)> {
+fn open_or_set_up(variables: &Variables, cli: &Cli) -> Result<(Config, Service, Option<Established>)> {
     match setup::init(variables, &cli.data, dev::FIRST_WORKSPACE_NAME, dev::FIRST_ADMIN_HANDLE) {
         Ok((config, service, made)) => Ok((config, service, Some(made))),
         Err(error) if error.code() == Code::AlreadyInitialised => {
@@ -100,7 +100,7 @@ async fn listen_and_serve(
     cli: &Cli,
     config: &Config,
     service: Service,
-    setup: Option<SetupResult>,
+    setup: Option<Established>,
 ) -> Result<()> {
     let shutdown_requested = handle_signals(config.shutdown_drain.saturating_add(EXIT_TIMEOUT))?;
     let wanted = cli.listen.unwrap_or(config.listen_addr);

@@ -110,7 +110,7 @@ impl Refusal {
             ErrorForm::Error(code) => code,
             ErrorForm::Result => i32::from(error.code().status()),
         };
-        let message = format!("{}. {}", error.detail(), error.next());
+        let message = format!("{}. {}", error.detail(), error.next_step());
         let refusal = Self::new(Fault::Refused(error.code()), message);
         Self { code, error: Some(Box::new(error)), ..refusal }
     }

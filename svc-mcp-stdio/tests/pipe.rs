@@ -40,7 +40,7 @@ impl Pipe {
             mode: OpenMode::Create,
             ..ServiceOptions::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
         };
-        let service = Service::open(options).unwrap();
+        let service = Service::with_options(options).unwrap();
         let made = service.establish("home", "ada").unwrap();
         let token = SecretString::from(token.unwrap_or(&made.agent_token.secret));
         let view = ToolFilter::chosen(service.table(), choice).unwrap();

@@ -34,7 +34,7 @@ impl Home {
             mode: OpenMode::Create,
             ..ServiceOptions::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
         };
-        let service = Service::open(options).unwrap();
+        let service = Service::with_options(options).unwrap();
         let made = service.establish("home", "ada").unwrap();
         let workspace = json!(made.workspace.id).as_str().unwrap().to_owned();
         Self { _folder: folder, service, token: made.agent_token.secret, workspace }

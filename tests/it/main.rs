@@ -2,13 +2,15 @@
 //!
 //! The folders are the layers of the core, and a file has the name of the area that it tests, as in
 //! `svc-core/src`; `house` has the rules for the whole project, `shells` the tests of the shells in front of
-//! the core, and `attacks` the limits of what one workspace may take from others. The generated tests cover
-//! the whole operation table; the others test the guarantees of the service beyond it.
+//! the core, `embed` those of programs that embed the core, and `attacks` the limits of what one workspace
+//! may take from others. The generated tests cover the whole operation table; the others test the guarantees
+//! of the service beyond it.
 
 mod attacks;
 mod audit;
 mod conversation;
 mod coordination;
+mod embed;
 mod gates;
 mod house;
 mod identity;

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use svc_core::Service;
 use svc_core::capability::{Capabilities, Capability};
 use svc_core::op::{Fixture, SampleCaller};
-use svc_core::setup::{SetupResult, TokenRequest};
+use svc_core::setup::{Established, TokenRequest};
 
 use crate::database::TestDatabase;
 use crate::world::{START, Setup, answer_of, call, open_service, text};
@@ -109,7 +109,7 @@ pub(crate) fn make_samples(service: &Service, admin: &str, agent: &str, fixture:
 }
 
 /// Returns the samples that a set-up creates.
-fn founded_samples(founded: &SetupResult) -> Fixture {
+fn founded_samples(founded: &Established) -> Fixture {
     let mut fixture = Fixture::default();
     fixture.insert("workspace", founded.workspace.id.uuid());
     fixture.insert("admin", founded.admin.id.uuid());

@@ -153,7 +153,7 @@ impl Site {
         let mut options = ServiceOptions::new(self.database.address(), self.kek());
         change(&mut options);
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
-        Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
+        Service::with_options(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
     }
 }
 

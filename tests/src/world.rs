@@ -191,7 +191,7 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.entropy = Entropy::seeded(setup.seed);
     options.features = (setup.features)();
     options.watcher = setup.watcher;
-    Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
+    Service::with_options(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
 }
 
 /// Returns the key that signs the cookies of every world.

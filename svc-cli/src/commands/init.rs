@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use svc_core::Result;
 use svc_core::config::board_link;
-use svc_core::setup::{self, SetupResult, Variables};
+use svc_core::setup::{self, Established, Variables};
 
 use super::DataFolder;
 use crate::output::Printer;
@@ -34,7 +34,7 @@ struct InitSummary<'a> {
     /// Link to the board that signs the administrator in.
     board: &'a str,
     #[serde(flatten)]
-    established: &'a SetupResult,
+    established: &'a Established,
 }
 
 /// Runs `svc init`: sets up the data folder and the database, and prints the first tokens.

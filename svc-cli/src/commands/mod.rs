@@ -115,7 +115,12 @@ impl CommandCaller {
 
     /// Returns the member of a workspace with the handle `handle`. Fails if the workspace has no such member.
     fn find_member(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
-        let found = self.call(&ListMembers::new().workspace_id(workspace_id).handle(handle))?;
+        let request = ListMembers::new().workspace_id(workspace_id).handle(handle);
+        let found = self.call(&request).map_err(|error| match error.field() {
+            // The option has another name than the field.
+            Some("handle") => Error::malformed(error.detail().replacen("`handle`", "`member`", 1)),
+            _ => error,
+        })?;
         found.items.first().cloned().ok_or_else(|| Error::not_found("member"))
     }
 

@@ -40,7 +40,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// The object to which an address leads, and the state of the cited text.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Resolved")]
 #[non_exhaustive]
 pub struct ResolvedUri {
@@ -75,7 +75,7 @@ pub enum AddressKind {
 }
 
 /// Ids of the object to which an address leads, and of the objects that contain it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct AddressIds {
     /// Id of the workspace.

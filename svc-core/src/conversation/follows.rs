@@ -272,7 +272,7 @@ fn target_kind(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
 }
 
 /// The object that is no longer followed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Unfollowed")]
 #[non_exhaustive]
 pub struct RemovedFollow {

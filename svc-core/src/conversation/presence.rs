@@ -91,7 +91,7 @@ request! {
 
 /// Answer to a heartbeat: the expected interval between heartbeats, and the time after which a member goes
 /// offline.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct HeartbeatReceipt {
     /// Number of seconds after which you should send the next heartbeat.
@@ -157,7 +157,7 @@ const UPSERT_HEARTBEAT: &str = "
         thread_id = excluded.thread_id, seen_at = excluded.seen_at";
 
 /// A member who is online.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct OnlineMember {
     /// Id of the member.

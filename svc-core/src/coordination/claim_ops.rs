@@ -85,7 +85,7 @@ struct ClaimOptions {
 }
 
 /// A thread that the caller has claimed, with the thread's context if requested.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Taken")]
 #[non_exhaustive]
 pub struct ClaimWithContext {
@@ -113,7 +113,7 @@ impl<I> Answer<I> for ClaimWithContext {
 }
 
 /// The claimed thread, or `{}` if no thread can be claimed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Next")]
 #[non_exhaustive]

@@ -13,7 +13,7 @@ use crate::conversation::memory::{self, AttachedBlock};
 use crate::conversation::messages::pins::{self, PinnedMessage};
 use crate::conversation::messages::{self, ContextMessage};
 use crate::coordination::checkpoint::{self, Checkpoint};
-use crate::coordination::lifecycle::transition::{self, Reason};
+use crate::coordination::lifecycle::transition::{self, TransitionReason};
 use crate::coordination::notices::{self, Notice};
 use crate::coordination::rules;
 use crate::coordination::thread_row::{Thread, ThreadState, visible_thread};
@@ -27,7 +27,7 @@ use crate::schema::default_is;
 use crate::text::Count;
 
 /// The state of a thread, and the transitions that the caller can make.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Fsm {
     /// The state of the thread.
@@ -37,7 +37,7 @@ pub struct Fsm {
 }
 
 /// The context that a member needs to work on a thread.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ThreadContext {
     /// The thread, including its live claim.
@@ -48,7 +48,7 @@ pub struct ThreadContext {
     pub claim_refusals: Vec<Problem>,
     /// The unmet conditions that now prevent the thread from closing; empty if it can close or is already
     /// finished.
-    pub close_refusals: Vec<Reason>,
+    pub close_refusals: Vec<TransitionReason>,
     /// The last checkpoint of the thread; null if no holder has stored one.
     pub checkpoint: Option<Checkpoint>,
     /// The boot text of the thread's channel; null if the channel has no boot.

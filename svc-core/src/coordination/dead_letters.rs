@@ -141,7 +141,7 @@ pub(in crate::coordination) fn replay_settlement(event: &ReplayedEvent<'_>) -> R
 }
 
 /// A thread whose last claim ended without a result while a limit of its budget was used up.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct DeadLetter {
     /// The id of the dead letter.

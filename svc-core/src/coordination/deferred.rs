@@ -68,7 +68,7 @@ request! {
 }
 
 /// A thread that cannot be claimed now, with the conflicts that block it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct DeferredThread {
     /// Id of the thread that cannot be claimed.

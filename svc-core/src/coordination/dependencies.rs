@@ -340,7 +340,7 @@ const UNBLOCK_ONE: &str = "update threads set blocked = blocked - 1 where id = $
 const CLAIMABLE: &str = concat!("select t.id from threads t where t.id = $1 and ", is_claimable!());
 
 /// A thread that another thread waits for.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Dependency {
     /// The thread that must finish first.

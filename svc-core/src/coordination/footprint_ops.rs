@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::claims::{expire_lapsed_claims, release_footprint};
-use crate::coordination::footprint::{self, Footprint, FootprintMode, Item, Repo};
+use crate::coordination::footprint::{self, Footprint, FootprintItem, FootprintMode, Repo};
 use crate::coordination::obstacles::{self, Conflict};
 use crate::coordination::rules::live_claim;
 use crate::coordination::thread_row::visible_thread;
@@ -130,10 +130,10 @@ request! {
         #[serde(default)]
         mode: FootprintMode,
         /// Items that the thread will touch; an empty list clears the footprint.
-        items: Items<Item, FOOTPRINT_ITEMS_MAX>,
+        items: Items<FootprintItem, FOOTPRINT_ITEMS_MAX>,
     }
 
-    set_thread_footprint(thread_id: ThreadId, items: Items<Item, FOOTPRINT_ITEMS_MAX>) -> Footprint
+    set_thread_footprint(thread_id: ThreadId, items: Items<FootprintItem, FOOTPRINT_ITEMS_MAX>) -> Footprint
 }
 
 fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Result<Footprint> {
@@ -210,7 +210,7 @@ request! {
 }
 
 /// The conflicts that a check of a footprint has found.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct FootprintCheck {
     /// The live claims, pauses and full slots that conflict with the footprint; empty if nothing conflicts.

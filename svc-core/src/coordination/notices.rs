@@ -61,7 +61,7 @@ pub(in crate::coordination) fn replay_notice(event: &ReplayedEvent<'_>, kind: Va
 }
 
 /// A notification for the members who work on a thread.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Notice {
     /// Time at which the notice was added.

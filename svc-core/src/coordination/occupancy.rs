@@ -43,7 +43,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// A member who holds live claims.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct BusyMember {
     /// Id of the busy member.
@@ -53,7 +53,7 @@ pub struct BusyMember {
 }
 
 /// An active, unfrozen member who holds no live claim.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct IdleMember {
     /// Id of the idle member.
@@ -63,7 +63,7 @@ pub struct IdleMember {
 }
 
 /// The numbers of threads that are ready, deferred, claimed, in review or dead.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ThreadCounts {
     /// Threads in the ready queue, regardless of the skills that they require. A thread whose footprint
@@ -84,7 +84,7 @@ pub struct ThreadCounts {
 }
 
 /// The busy and idle members of a workspace, the limits on its work, and the number of waiting threads.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Occupancy {
     /// The first 1000 members who hold live claims, those with the most claims first.

@@ -142,7 +142,7 @@ impl Event for SlotCapacityCleared<'_> {
 }
 
 /// The capacity of a slot.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SlotCapacity {
     /// Id of the slot's workspace.
@@ -306,7 +306,7 @@ fn unpark_behind_former_key(
 const CLEAR: &str = "delete from slots where workspace_id = $1 and slot_key = $2";
 
 /// A slot, and the live claims that use the slot.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SlotUse {
     /// The slot's name, as spelled when its capacity was first set. Without a capacity, the name is
@@ -325,7 +325,7 @@ pub struct SlotUse {
 }
 
 /// A live claim that uses a slot.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SlotHolder {
     /// The member who holds the claim.
@@ -377,7 +377,7 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
 }
 
 /// A slot, and the number of live claims that use the slot.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct UsedSlot {
     /// The slot's name, as spelled when its capacity was first set. Without a capacity, the name is

@@ -89,7 +89,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// A thread with its latest notices and its latest result.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ThreadDetail {
     #[serde(flatten)]

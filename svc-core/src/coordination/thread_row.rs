@@ -128,6 +128,7 @@ pub struct Thread {
 
 /// The claim in a thread's row, live or lapsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeldClaim {
     pub holder: MemberId,
     pub lease_id: LeaseId,

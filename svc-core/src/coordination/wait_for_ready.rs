@@ -88,7 +88,7 @@ impl LongPoll for WaitForReady {
 }
 
 /// A thread that can be claimed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ReadyThread {
     /// Always true: a timeout returns `timed_out` instead.

@@ -21,6 +21,7 @@ impl Error {
 
 /// A problem document (RFC 9457), with the media type `application/problem+json`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Problem {
     /// The problem type: a path whose last segment is the stable code.
     #[serde(rename = "type")]

@@ -41,7 +41,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// A backlink of a message: a relation, a pin, a reaction or a vote.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Backlink {

@@ -43,7 +43,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// The open work of a member in a workspace: claims, the next thread, reviews and approvals.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct WorkspaceContext {
     /// Threads on which you have a live claim: the oldest 20, found among the oldest 1000 threads assigned to

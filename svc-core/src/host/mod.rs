@@ -5,6 +5,7 @@
 mod start_checks;
 mod delivery_slots;
 mod core_health;
+mod calls;
 pub(crate) mod features;
 mod housekeeping;
 mod scheduler;
@@ -16,7 +17,7 @@ mod file_checks;
 mod delivery_batches;
 mod sign_in;
 mod refusals;
-mod typed_calls;
+pub(crate) mod typed_calls;
 pub mod rewrap;
 pub mod ops;
 pub mod setup;

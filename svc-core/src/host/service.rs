@@ -3,7 +3,7 @@
 //! This module is part of the composition root: it connects modules and contains no rules.
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, available_parallelism};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::data_dir;
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
+use crate::host::calls::Calls;
 use crate::host::core_health::ProcessState;
 use crate::host::features;
 use crate::host::housekeeping::Maintenance;
@@ -35,6 +36,7 @@ use crate::op::{
 use crate::rate::{RateLimits, RateSettings};
 use crate::share::Ceiling;
 use crate::spool::SpoolFolder;
+use crate::store::budget::interrupted_error;
 use crate::store::executor::Executor;
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher};
@@ -70,8 +72,12 @@ pub struct ServiceOptions {
     pub entropy: Entropy,
     /// The key that signs session cookies. Without it, no browser can sign in.
     pub session_key: Option<SessionKey>,
+    /// Whether this process runs chores, such as ending lapsed claims.
+    pub chores: bool,
     /// Additional features beyond the built-in ones.
     pub features: Vec<Feature>,
+    /// Folder to remove when the service is closed.
+    pub folder: Option<tempfile::TempDir>,
     /// Function that is called with every statement of an operation, for tests of statement costs.
     pub watcher: Option<Watcher>,
 }
@@ -92,7 +98,9 @@ impl ServiceOptions {
             clock: Clock::system(),
             entropy: Entropy::System,
             session_key: None,
+            chores: true,
             features: Vec::new(),
+            folder: None,
             watcher: None,
         }
     }
@@ -158,6 +166,12 @@ pub struct Service {
     inner: Arc<Inner>,
 }
 
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Service")
+    }
+}
+
 /// The last health results from the database, and the time of the check.
 pub(super) type LastHealth = tokio::sync::Mutex<Option<(Monotonic, Vec<HealthResult>)>>;
 
@@ -167,6 +181,10 @@ struct Inner {
     scheduler: Arc<Scheduler>,
     process: Arc<ProcessState>,
     health: LastHealth,
+    /// The calls of the program in whose process the service runs.
+    calls: Calls,
+    /// The folder of a service in memory, until the service is closed.
+    folder: Mutex<Option<tempfile::TempDir>>,
 }
 
 impl Service {
@@ -174,7 +192,7 @@ impl Service {
     ///
     /// Before it writes anything, rejects a database that was not set up, or that was used with keys which
     /// are not configured.
-    pub fn open(options: ServiceOptions) -> Result<Self> {
+    pub fn with_options(options: ServiceOptions) -> Result<Self> {
         let database = options.database.clone();
         Self::start(options).map_err(|error| refusal(error, &database))
     }
@@ -217,11 +235,17 @@ impl Service {
         let mut threads = vec![start_bus_thread(&dispatch, &opener)?, start_timers_thread(&dispatch)?];
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
         threads.extend(shared_limits::start_sharing_thread(&dispatch, &opener)?);
-        *lock(&process.threads.scheduler) = Some(Scheduler::start(&scheduler)?);
+        if options.chores {
+            *lock(&process.threads.scheduler) = Some(Scheduler::start(&scheduler)?);
+        }
         *lock(&process.threads.other_threads) = threads;
         let subscriptions = Subscriptions::default();
         let health = LastHealth::default();
-        Ok(Self { inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process, health }) })
+        let calls = Calls::default();
+        let folder = Mutex::new(options.folder);
+        Ok(Self {
+            inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process, health, calls, folder }),
+        })
     }
 
     /// Returns the last health results from the database.
@@ -437,6 +461,18 @@ impl Service {
     pub(crate) fn dispatch(&self) -> &Arc<Dispatch> {
         &self.inner.dispatch
     }
+
+    /// Returns the calls of the program in whose process the service runs.
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.inner.calls
+    }
+
+    /// Stops the threads of the service, after which every request fails.
+    ///
+    /// Fails if a thread has panicked.
+    pub(crate) fn shut_down(&self) -> Result<()> {
+        self.inner.shut_down()
+    }
 }
 
 /// Awaits the outcome of a request that `start` submits to the core.
@@ -452,7 +488,8 @@ pub(super) async fn await_reply<T: Send + 'static>(
         yield_to_ready_tasks().await;
     }
     handle.flush();
-    receiver.await.map_err(Error::internal)?
+    // The core drops a request without a reply only if the service shuts down.
+    receiver.await.unwrap_or_else(|_| Err(interrupted_error()))
 }
 
 /// Blocks until a request that `start` submits to the core is done, and returns its outcome.
@@ -464,7 +501,8 @@ pub(super) fn block_on_reply<T: Send + 'static>(
         // The caller waits below, so the receiver still exists.
         let _ = sender.send(outcome);
     }));
-    let outcome = receiver.recv().map_err(Error::internal)?;
+    // The core drops a request without a reply only if the service shuts down.
+    let outcome = receiver.recv().unwrap_or_else(|_| Err(interrupted_error()));
     drop(handle);
     outcome
 }
@@ -484,22 +522,37 @@ fn start_timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
     std::thread::Builder::new().name("svc-timers".to_owned()).spawn(body).map_err(Error::internal)
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
+impl Inner {
+    /// Stops the threads. Fails if one of them has panicked. Further calls have no effect.
+    fn shut_down(&self) -> Result<()> {
         // Done first, so that nothing below waits for a read.
         self.dispatch.executor.interrupt_reads();
         self.dispatch.bus.close();
         self.dispatch.limits.close();
         self.dispatch.timers.close();
         self.scheduler.close();
+        let mut stopped = true;
         let chores = lock(&self.process.threads.scheduler).take();
-        // If a thread has panicked, there is nothing left to report.
-        chores.into_iter().for_each(|thread| drop(thread.join()));
-        self.dispatch.executor.close();
+        if let Some(thread) = chores {
+            stopped &= thread.join().is_ok();
+        }
+        stopped &= self.dispatch.executor.close();
         self.dispatch.rounds.close();
-        for thread in lock(&self.process.threads.other_threads).drain(..) {
-            // If the thread has panicked, there is nothing left to report.
-            let _ = thread.join();
+        let others: Vec<JoinHandle<()>> = lock(&self.process.threads.other_threads).drain(..).collect();
+        for thread in others {
+            stopped &= thread.join().is_ok();
+        }
+        if let Some(folder) = lock(&self.folder).take() {
+            folder.close().map_err(Error::internal)?;
+        }
+        if stopped { Ok(()) } else { Err(Error::internal("a thread of the service has panicked")) }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut_down() {
+            tracing::error!(%error, cause = ?error.cause(), "the service was not shut down cleanly");
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::time::Time;
 
 /// The result of a set-up. The secrets are shown only here.
 #[derive(Clone, Debug, Serialize)]
-pub struct SetupResult {
+pub struct Established {
     /// The first workspace. More workspaces can be created later.
     pub workspace: NamedWorkspace,
     /// The human administrator of the workspace.
@@ -79,6 +79,12 @@ pub fn open(config: &Config) -> Result<Service> {
     if config.database_url.is_none() {
         DataDir::open(&config.data_dir)?;
     }
+    warn_of_access(config)?;
+    Service::with_options(ServiceOptions::from_config(config)?)
+}
+
+/// Logs the files of a data folder that other users can read. Fails if other users can write some.
+pub(crate) fn warn_of_access(config: &Config) -> Result<()> {
     for path in data_dir::check_access_of_others(&config.data_dir, &config.secret_files, config.data_access)?
     {
         let path = path.display();
@@ -91,7 +97,7 @@ pub fn open(config: &Config) -> Result<Service> {
             }
         }
     }
-    Service::open(ServiceOptions::from_config(config)?)
+    Ok(())
 }
 
 /// Opens the service that `variables` and `data_dir` describe, in bootstrap mode.
@@ -102,7 +108,10 @@ pub fn open(config: &Config) -> Result<Service> {
 pub fn open_or_create(variables: &Variables, data_dir: &Path) -> Result<(Config, Service)> {
     let read = || Config::read(variables.iter().cloned(), data_dir);
     let create = |config: &Config| {
-        Service::open(ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::from_config(config)? })
+        Service::with_options(ServiceOptions {
+            mode: OpenMode::Create,
+            ..ServiceOptions::from_config(config)?
+        })
     };
     let config = read()?;
     if config.database_url.is_some() {
@@ -135,7 +144,18 @@ pub fn init(
     data_dir: &Path,
     workspace: &str,
     admin: &str,
-) -> Result<(Config, Service, SetupResult)> {
+) -> Result<(Config, Service, Established)> {
+    init_with(variables, data_dir, workspace, admin, |options| options)
+}
+
+/// Sets up a service as [`init`] does, and opens it with the options that `adjust` returns.
+pub(crate) fn init_with(
+    variables: &Variables,
+    data_dir: &Path,
+    workspace: &str,
+    admin: &str,
+    adjust: impl FnOnce(ServiceOptions) -> ServiceOptions,
+) -> Result<(Config, Service, Established)> {
     // Checks without side effects come first.
     SetupNames::new(workspace, admin)?;
     let access = Config::read(variables.iter().cloned(), data_dir)?.data_access;
@@ -145,7 +165,7 @@ pub fn init(
     if uses_own_database {
         setup.create_database_file()?;
     }
-    match create_first_workspace(&config, workspace, admin) {
+    match create_first_workspace(&config, workspace, admin, adjust) {
         Ok((service, made)) => {
             setup.finish()?;
             Ok((config, service, made))
@@ -155,13 +175,18 @@ pub fn init(
 }
 
 /// Opens the service in a new database, and creates the first workspace.
-fn create_first_workspace(config: &Config, workspace: &str, admin: &str) -> Result<(Service, SetupResult)> {
-    let options = ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::from_config(config)? };
+fn create_first_workspace(
+    config: &Config,
+    workspace: &str,
+    admin: &str,
+    adjust: impl FnOnce(ServiceOptions) -> ServiceOptions,
+) -> Result<(Service, Established)> {
+    let options = ServiceOptions { mode: OpenMode::Create, ..adjust(ServiceOptions::from_config(config)?) };
     if config.database_url.is_some() {
         // The data folder does not show whether a separate database is set up.
         check_not_set_up(&options.database)?;
     }
-    let service = Service::open(options)?;
+    let service = Service::with_options(options)?;
     let made = service.establish(workspace, admin)?;
     Ok((service, made))
 }
@@ -209,11 +234,11 @@ impl Service {
     /// Creates the first workspace with a human administrator and a worker agent.
     ///
     /// Fails without changing anything if there is already a workspace.
-    pub fn establish(&self, workspace: &str, admin: &str) -> Result<SetupResult> {
+    pub fn establish(&self, workspace: &str, admin: &str) -> Result<Established> {
         let names = SetupNames::new(workspace, admin)?;
         let run = move |cx: &mut crate::op::Write<'_>| setup::establish(cx, &names, Surface::Cli);
         let made = self.dispatch().change_as_instance(WorkspaceId::INSTANCE, Surface::Cli, run)?;
-        Ok(SetupResult {
+        Ok(Established {
             workspace: NamedWorkspace { id: made.workspace.id, name: made.workspace.name },
             admin: named_member(made.admin),
             token: issued_token(made.admin_token),
@@ -262,8 +287,11 @@ mod tests {
 
     fn service(folder: &tempfile::TempDir) -> Service {
         let database = Database::Sqlite(folder.path().join("svc.db"));
-        Service::open(ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::new(database, [7; 32]) })
-            .unwrap()
+        Service::with_options(ServiceOptions {
+            mode: OpenMode::Create,
+            ..ServiceOptions::new(database, [7; 32])
+        })
+        .unwrap()
     }
 
     #[test]

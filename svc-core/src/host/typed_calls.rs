@@ -1,10 +1,12 @@
 //! Calls operations with requests and outputs of Rust types, from within the process.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::host::service::{Service, await_reply, block_on_reply};
 use crate::id::WorkspaceId;
 use crate::identity::whoami::{Bearer, bearer, whoami};
-use crate::op::{Admission, Reply, RequestHead, RunOn, Surface};
+use crate::op::{Admission, Effect, Input, Operation, Reply, RequestHead, RunOn, Surface};
 use crate::request::Request;
 
 /// The reply to a call of an operation by type.
@@ -51,20 +53,68 @@ impl Service {
 
     /// Calls an operation with the rights of the machine's administrator, and blocks until it is done.
     pub fn call_as_instance<R: Request>(&self, workspace: WorkspaceId, request: &R) -> Result<R::Output> {
+        let operation = self.table().operation_of::<R>()?;
+        let input = request.fields().input()?;
         let admission = Admission::of_instance(workspace, Surface::Cli);
-        self.call_admitted(admission, request)?.output()
+        let start = |done| self.dispatch().start(operation, admission, &input, RunOn::Caller, done);
+        block_on_reply(start)?.output()
     }
 
     /// Calls an operation and blocks until it is done. Runs on this thread if the core is idle.
     pub fn call_typed<R: Request>(&self, head: RequestHead, request: &R) -> Result<R::Output> {
-        let admission = self.admit_blocking(self.table().operation_of::<R>()?, head)?;
-        self.call_admitted(admission, request)?.output()
+        let operation = self.table().operation_of::<R>()?;
+        self.call_blocking(operation, head, &request.fields().input()?)?.output()
     }
 
-    fn call_admitted<R: Request>(&self, admission: Admission, request: &R) -> Result<Reply> {
-        let operation = self.table().operation_of::<R>()?;
-        let input = request.fields().input()?;
-        let dispatch = self.dispatch();
-        block_on_reply(|done| dispatch.start(operation, admission, &input, RunOn::Caller, done))
+    /// Calls an operation and blocks until it is done, or until the service is closed.
+    pub(crate) fn call_blocking(
+        &self,
+        operation: &Arc<Operation>,
+        head: RequestHead,
+        input: &Input,
+    ) -> Result<Reply> {
+        let mut call = self.calls().begin()?;
+        let admission = self.admit_blocking(operation, head)?;
+        block_on_reply(|done| {
+            let done = if operation.effect() == Effect::Wait { call.as_wait(done) } else { done };
+            self.dispatch().start(operation, admission, input, RunOn::Caller, done)
+        })
+    }
+
+    /// Calls an operation, without a runtime. Dropping the future abandons a wait.
+    pub(crate) async fn call_awaited(
+        &self,
+        operation: &Arc<Operation>,
+        head: RequestHead,
+        input: Input,
+    ) -> Result<Reply> {
+        let mut call = self.calls().begin_async()?;
+        let admission = self.admit(Some(operation), head).await?;
+        if operation.http().takes_file || operation.run.slow_to_prepare {
+            return self.call_on_thread(operation, admission, input).await;
+        }
+        await_reply(|done| {
+            let done = if operation.effect() == Effect::Wait { call.as_wait(done) } else { done };
+            self.dispatch().start(operation, admission, &input, RunOn::Batched, done)
+        })
+        .await
+    }
+
+    /// Runs an operation on a thread of its own, because preparing the call takes long.
+    async fn call_on_thread(
+        &self,
+        operation: &Arc<Operation>,
+        admission: Admission,
+        input: Input,
+    ) -> Result<Reply> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let (service, operation) = (self.clone(), Arc::clone(operation));
+        let body = move || {
+            let start = |done| service.dispatch().start(&operation, admission, &input, RunOn::Pool, done);
+            // If the caller has stopped waiting, the outcome has no receiver.
+            let _ = sender.send(block_on_reply(start));
+        };
+        std::thread::Builder::new().name("svc-call".to_owned()).spawn(body).map_err(Error::internal)?;
+        receiver.await.map_err(Error::internal)?
     }
 }

@@ -89,7 +89,7 @@ request! {
 }
 
 /// A new member with its first token.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct MemberWithToken {
     /// The new member.

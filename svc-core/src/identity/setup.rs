@@ -71,7 +71,7 @@ request! {
 }
 
 /// A new workspace with its administrator.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct NewWorkspace {
     /// The new workspace.

@@ -129,7 +129,7 @@ request! {
 }
 
 /// A named set of capabilities.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "NamedSet")]
 #[non_exhaustive]
 pub struct NamedCapabilitySet {

@@ -54,6 +54,6 @@ pub(crate) use run::presence::{ConnectedMembers, MemberConnection};
 pub use run::settings::{MailSettings, Settings, SharedState};
 pub use run::wait::WaitCounts;
 pub use run::{Admission, AdmissionFailure, Dispatch, Reply, RequestHandle};
-pub(crate) use run::{RunOn, ServiceWork};
+pub(crate) use run::{ReplyCallback, RunOn, ServiceWork};
 pub use show::routes::{FIXED, Fixed, FixedRoute};
 pub use show::{contract, manual, mcp, openapi, routes};

@@ -189,7 +189,7 @@ request! {
 }
 
 /// The caller's notification preferences, with the addresses and browsers that receive notifications.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PreferencesAndWays")]
 #[non_exhaustive]
 pub struct PreferencesWithTargets {

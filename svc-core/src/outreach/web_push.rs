@@ -79,7 +79,7 @@ fn example_browser(endpoint: &str) -> serde_json::Value {
 }
 
 /// A browser that receives push notifications.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Subscription {
     /// The subscription's id.
@@ -207,7 +207,7 @@ bytes_of_browser! {
 
 object! {
     /// The keys for encrypting notifications for a browser.
-    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[derive(Debug, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     #[schemars(inline)]
     #[non_exhaustive]
@@ -345,7 +345,7 @@ pub(super) fn remove_subscription(cx: &mut Write<'_>, subscription: Subscription
 const DELETE_SUBSCRIPTION: &str = "delete from web_push where id = $1";
 
 /// The web push key of the service, and the browsers of a member.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[non_exhaustive]
 pub struct WebPush {

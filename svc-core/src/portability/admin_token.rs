@@ -11,7 +11,7 @@ use crate::identity::tokens::{self, NewToken, Quotas};
 use crate::op::Write;
 
 /// A token with which a member administers an imported workspace.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct AdminToken {
     /// The token's id.
@@ -19,6 +19,8 @@ pub struct AdminToken {
     /// The secret to send as `Authorization: Bearer`. It is returned only once and never stored.
     pub secret: String,
 }
+
+crate::request::debug_without_secret! { AdminToken }
 
 /// Mints a token with which a member administers the imported workspace.
 ///

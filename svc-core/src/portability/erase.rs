@@ -42,7 +42,7 @@ request! {
 }
 
 /// The data that remain of an erased workspace.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Erased")]
 #[non_exhaustive]
 pub struct ErasureResult {

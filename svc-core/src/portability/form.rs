@@ -49,7 +49,7 @@ pub(super) struct Envelope {
     /// Format identifier: `svc.workspace.export/1`.
     #[schemars(rename = "type")]
     type_name: String,
-    header: Header,
+    header: ExportHeader,
     /// The rows of the tables, and the events.
     ///
     /// `record` is the name of the table. The other members of a row are its columns: ids are UUIDs, times
@@ -67,7 +67,9 @@ pub(super) struct Envelope {
 /// Header of an export: the workspace, and the state of its log at the time of the export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Header {
+#[non_exhaustive]
+#[schemars(rename = "Header")]
+pub struct ExportHeader {
     /// Version of the database schema of the rows.
     pub schema: i64,
     /// The time of the export.
@@ -91,7 +93,8 @@ pub(crate) struct Header {
 /// The last event of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename = "HeadOf", deny_unknown_fields)]
-pub(crate) struct ExportHead {
+#[non_exhaustive]
+pub struct ExportHead {
     /// The position of the newest event.
     pub lsn: i64,
     /// The content hash of the newest event, as `sha256:<hex>`.
@@ -105,7 +108,7 @@ pub(crate) struct ExportHead {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
     /// The sections of the file, one per kind of record, in their order in the file.
-    pub sections: Vec<Section>,
+    pub sections: Vec<ExportSection>,
     /// The names of the workspace's tables that exports omit.
     pub omitted: Vec<String>,
 }
@@ -113,7 +116,9 @@ pub(crate) struct Manifest {
 /// A contiguous group of records of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Section {
+#[non_exhaustive]
+#[schemars(rename = "Section")]
+pub struct ExportSection {
     /// The kind of the records in the section: the name of their table.
     pub record: String,
     /// The number of records in the section.
@@ -141,17 +146,17 @@ impl SectionDigest {
         self.digest.update(b"\n");
     }
 
-    pub fn into_section(self, record: &str) -> Section {
+    pub fn into_section(self, record: &str) -> ExportSection {
         let sha256 = format_hash(&self.digest.finalize().into());
-        Section { record: record.to_owned(), count: self.count, sha256 }
+        ExportSection { record: record.to_owned(), count: self.count, sha256 }
     }
 }
 
 /// Returns the text to sign for a header and a manifest.
-pub(super) fn signed_text(header: &Header, manifest: &Manifest) -> Result<String> {
+pub(super) fn signed_text(header: &ExportHeader, manifest: &Manifest) -> Result<String> {
     #[derive(Serialize)]
     struct SignedContent<'a> {
-        header: &'a Header,
+        header: &'a ExportHeader,
         manifest: &'a Manifest,
     }
     let digest = sha256(canonical::to_string(&SignedContent { header, manifest })?.as_bytes());

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::admin_token::{self, AdminToken};
 use super::charge::{self, LEASE};
 use super::copy::{RecordCollector, WorkspaceCopy};
-use super::form::{ExportHead, ExportTexts, Header};
+use super::form::{ExportHead, ExportHeader, ExportTexts};
 use super::insert::{insert_event, insert_row};
 use super::invalid::{InvalidFile, InvalidReason};
 use super::record_lines::{
@@ -179,9 +179,9 @@ pub(super) struct VerifiedFile {
     holder: Option<Uuid>,
     mode: ImportMode,
     /// The header of the uploaded file.
-    source: Header,
+    source: ExportHeader,
     /// The header of the file as it is imported, which differs for a copy.
-    header: Header,
+    header: ExportHeader,
     /// The event that declares the older events that a copy lacks; `None` if no event is missing.
     pruning_event: Option<EventsPruned>,
     events: u64,

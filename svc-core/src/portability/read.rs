@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::form::{FORMAT_ID, FORMAT_ID_PREFIX, Header, Manifest};
+use super::form::{ExportHeader, FORMAT_ID, FORMAT_ID_PREFIX, Manifest};
 use super::invalid::{InvalidFile, InvalidReason, reason_for_field};
 use super::pieces::{SPACES_MAX, SplitError, ValueSplitter, is_json_prefix};
 use super::row::parse_canonical_event;
@@ -34,7 +34,7 @@ pub(super) struct FileTrailer {
 
 /// Receives the header and records of a file, in order. Reading stops at the first error.
 pub(super) trait PartReceiver {
-    fn header(&mut self, header: Header) -> Result<(), InvalidFile>;
+    fn header(&mut self, header: ExportHeader) -> Result<(), InvalidFile>;
     /// Receives the text of a record, which [`Record::parse`] can parse.
     fn record(&mut self, text: &[u8]) -> Result<(), InvalidFile>;
 }

@@ -10,7 +10,7 @@ use std::thread;
 
 use uuid::Uuid;
 
-use super::form::{Section, SectionDigest};
+use super::form::{ExportSection, SectionDigest};
 use super::row::{RowForm, push_event};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -29,7 +29,7 @@ const WAITING_BATCHES_MAX: usize = 16;
 /// The sections of an export written so far.
 pub(super) struct WrittenSections {
     /// The sections that are complete.
-    pub sections: Vec<Section>,
+    pub sections: Vec<ExportSection>,
     /// The section that is not complete yet.
     pub open: SectionDigest,
 }
@@ -218,7 +218,7 @@ struct RecordWriter<'s> {
     open: SectionDigest,
     /// The form of the rows; `None` for events.
     form: Option<RowForm>,
-    sections: Vec<Section>,
+    sections: Vec<ExportSection>,
     line: Vec<u8>,
 }
 
@@ -330,7 +330,7 @@ mod tests {
             "{{\"hash\":\"{hash}\",\"id\":\"{id}\",\"is\":true,\"n\":5,\"record\":\"things\",\
              \"text\":\"{escaped}\"}}"
         );
-        let section = |record: &str, records: &[&str]| Section {
+        let section = |record: &str, records: &[&str]| ExportSection {
             record: record.to_owned(),
             count: u64::try_from(records.len()).unwrap(),
             sha256: format_hash(&sha256(

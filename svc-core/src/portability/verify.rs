@@ -12,7 +12,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::form::{EVENTS_TABLE, Header, Manifest, Section, SectionDigest, signed_text, signing_key_name};
+use super::form::{
+    EVENTS_TABLE, ExportHeader, ExportSection, Manifest, SectionDigest, signed_text, signing_key_name,
+};
 use super::invalid::{InvalidFile, InvalidReason, reason_for_field};
 use super::read::{FileTrailer, PartReceiver, Record, read_parts};
 use super::row::{ExportRow, TABLE_MEMBER, WORKSPACES_TABLE, parse_row, table_index};
@@ -31,10 +33,10 @@ pub struct ExportReport {
     /// Always true: a file that does not verify is refused.
     pub valid: bool,
     /// The header of the file.
-    #[schemars(with = "Header")]
-    pub(crate) header: Header,
+    #[schemars(with = "ExportHeader")]
+    pub header: ExportHeader,
     /// The sections of the file, each with the table, number and digest of its records.
-    pub(crate) sections: Vec<Section>,
+    pub sections: Vec<ExportSection>,
     /// The number of events in the file.
     pub events: u64,
     /// The public key that signed the file, as base64.
@@ -109,7 +111,7 @@ const WAITING_BATCHES_MAX: usize = 4;
 
 /// The header or a record of a file, as passed to the verifying thread.
 enum FilePart {
-    Header(Header),
+    ExportHeader(ExportHeader),
     /// A record that was not parsed yet.
     Text(Vec<u8>),
     /// An event: its payload, its columns if the payload can be parsed, and its record as canonical JSON.
@@ -173,8 +175,8 @@ impl PartSender {
 }
 
 impl PartReceiver for PartSender {
-    fn header(&mut self, header: Header) -> Result<(), InvalidFile> {
-        self.add(FilePart::Header(header))
+    fn header(&mut self, header: ExportHeader) -> Result<(), InvalidFile> {
+        self.add(FilePart::ExportHeader(header))
     }
 
     fn record(&mut self, text: &[u8]) -> Result<(), InvalidFile> {
@@ -186,11 +188,11 @@ impl PartReceiver for PartSender {
 struct FileVerifier<'v> {
     declared: &'v [Records],
     rows: &'v mut (dyn RecordReceiver + Send),
-    header: Option<Header>,
+    header: Option<ExportHeader>,
     log: Option<PayloadVerifier>,
     /// The section that is being read.
     section: Option<OpenSection>,
-    sections: Vec<Section>,
+    sections: Vec<ExportSection>,
     /// Number of records received.
     records: u64,
 }
@@ -215,14 +217,14 @@ impl<'v> FileVerifier<'v> {
 
     /// Verifies the header or a record. An error contains the number of the faulty record.
     fn verify_part(&mut self, part: FilePart) -> Result<(), InvalidFile> {
-        if let FilePart::Header(header) = part {
+        if let FilePart::ExportHeader(header) = part {
             return self.accept_header(header);
         }
         self.records = self.records.saturating_add(1);
         let number = Some(self.records);
         let taken = match part.parse() {
             FilePart::Invalid(invalid) => Err(invalid),
-            FilePart::Header(_) | FilePart::Text(_) => Ok(()),
+            FilePart::ExportHeader(_) | FilePart::Text(_) => Ok(()),
             FilePart::Event(payload, columns, line) => {
                 let opened = self
                     .exported_table_index(EVENTS_TABLE)
@@ -235,7 +237,7 @@ impl<'v> FileVerifier<'v> {
     }
 
     /// Stores the header, and begins to verify the log that it describes.
-    fn accept_header(&mut self, header: Header) -> Result<(), InvalidFile> {
+    fn accept_header(&mut self, header: ExportHeader) -> Result<(), InvalidFile> {
         self.log = Some(PayloadVerifier::new(header.workspace_id, header.floor, header.pruned_at));
         self.header = Some(header);
         Ok(())
@@ -411,7 +413,7 @@ impl<'v> FileVerifier<'v> {
     /// Returns the public key as base64, and the signed text.
     fn check_signature(
         &self,
-        header: &Header,
+        header: &ExportHeader,
         manifest: &Manifest,
         signature: &str,
         keys: &[PublicKey],
@@ -522,7 +524,7 @@ mod tests {
         let log = log_of_probes(workspace(), Subject::default(), EVENTS_MADE);
         let last = log.last().unwrap();
         let head = ExportHead { lsn: last.lsn, content_hash: format_hash(&last.content_hash), at: last.at };
-        let header = Header {
+        let header = ExportHeader {
             schema: schema_version(),
             exported_at: Time::from_micros(1_795_000_000_000_000),
             workspace_id: workspace(),

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use super::form::{
-    EVENTS_TABLE, ExportHead, ExportTexts, FORMAT_ID, Header, Manifest, SectionDigest, signed_text,
+    EVENTS_TABLE, ExportHead, ExportHeader, ExportTexts, FORMAT_ID, Manifest, SectionDigest, signed_text,
     signing_key_name,
 };
 use super::record_writer::{RowSender, write_concurrently};
@@ -50,7 +50,7 @@ pub(super) struct Exporter {
 
 /// Progress of an export whose rows are written.
 struct ExportProgress {
-    header: Header,
+    header: ExportHeader,
     manifest: Manifest,
     events: SectionDigest,
     cursor: ChainCursor,
@@ -172,7 +172,7 @@ impl Exporter {
         cx: &Read<'_>,
         rows: &mut RowSender,
         records: &Records,
-        header: &Header,
+        header: &ExportHeader,
     ) -> Result<()> {
         rows.begin_section(RowForm::new(records, self.words))?;
         let columns = records.exported().count();
@@ -243,7 +243,7 @@ impl Exporter {
     }
 }
 
-fn create_header(cx: &Read<'_>, workspace: WorkspaceId, words: ExportTexts) -> Result<Header> {
+fn create_header(cx: &Read<'_>, workspace: WorkspaceId, words: ExportTexts) -> Result<ExportHeader> {
     struct Row {
         head: ExportHead,
         floors: [i64; 3],
@@ -259,7 +259,7 @@ fn create_header(cx: &Read<'_>, workspace: WorkspaceId, words: ExportTexts) -> R
     let row: Option<Row> = cx.one(SELECT_HEAD, &[&workspace])?;
     let Row { head, floors: [floor, pruned_at, words_floor], audit_seq } =
         row.ok_or_else(|| Error::internal("the workspace has no log"))?;
-    Ok(Header {
+    Ok(ExportHeader {
         schema: schema_version(),
         exported_at: cx.now(),
         workspace_id: workspace,
@@ -295,7 +295,7 @@ struct MessageKeyReader {
 
 impl MessageKeyReader {
     /// Creates a reader for rows of [`Records::scan_with`] with [`WRAPPED_KEY_COLUMN`].
-    fn new(cx: &Read<'_>, messages: &Records, header: &Header) -> Result<Self> {
+    fn new(cx: &Read<'_>, messages: &Records, header: &ExportHeader) -> Result<Self> {
         let columns: Vec<&str> = messages.exported().map(|(name, _)| name).collect();
         let place = |column| columns.iter().position(|name| *name == column).unwrap_or(columns.len());
         Ok(Self {

@@ -110,7 +110,7 @@ request! {
 }
 
 /// The result of a purge.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "WordsPurged")]
 #[non_exhaustive]
 pub struct PurgeResult {

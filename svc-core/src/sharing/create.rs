@@ -73,6 +73,8 @@ pub struct NewShareTicket {
     pub secret: String,
 }
 
+crate::request::debug_without_secret! { NewShareTicket }
+
 dereferences! { NewShareTicket => ticket: ShareTicket }
 
 pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket) -> Result<NewShareTicket> {

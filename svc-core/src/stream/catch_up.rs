@@ -69,7 +69,7 @@ request! {
 }
 
 /// A contiguous range of a log, with the keys that unseal message content.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LogPart {
     /// Format identifier: `svc.event-log.catch-up/1`.
@@ -91,7 +91,7 @@ dereferences! { LogPart => events: Page<ChainedEvent> }
 paged_outputs! { LogPart => events: ChainedEvent }
 
 /// An event of a log, with the key that unseals its message content.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ChainedEvent {
     #[serde(flatten)]

@@ -93,7 +93,7 @@ request! {
 }
 
 /// The number of events of each kind in a log.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct KindCensus {
     /// The kinds, sorted by count, highest first.
@@ -111,7 +111,7 @@ dereferences! { KindCensus => kinds: Page<KindCount> }
 paged_outputs! { KindCensus => kinds: KindCount }
 
 /// The number of events of one kind in a log.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct KindCount {
     /// Name of the kind, such as `ThreadCreated`.

@@ -148,7 +148,7 @@ request! {
 }
 
 /// Events from a range of the log, oldest first.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct EventPage {
     #[serde(flatten)]

@@ -64,7 +64,7 @@ request! {
 }
 
 /// A record of a withdrawn message.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Tombstone {
     /// Id of the withdrawn message.

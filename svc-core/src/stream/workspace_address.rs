@@ -67,7 +67,7 @@ request! {
 }
 
 /// The address of a workspace, the head of its log, and the paths to read the log.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Room {
     /// The workspace's id.
@@ -87,7 +87,7 @@ pub struct Room {
 }
 
 /// Paths of this service for reading a workspace's log.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Links {
     /// The path of this card.

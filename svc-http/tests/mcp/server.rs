@@ -40,7 +40,7 @@ impl Server {
             rates,
             ..ServiceOptions::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
         };
-        let service = Service::open(options).unwrap();
+        let service = Service::with_options(options).unwrap();
         let made = service.establish("home", "ada").unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -13,7 +13,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use svc_core::setup::SetupResult;
+use svc_core::setup::Established;
 use svc_core::{Database, OpenMode, Service, ServiceOptions};
 use svc_http::HttpSettings;
 use tokio::net::{TcpListener, TcpStream};
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 /// A server with a workspace.
 struct Server {
     address: SocketAddr,
-    made: SetupResult,
+    made: Established,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<std::io::Result<()>>,
     _folder: tempfile::TempDir,
@@ -39,7 +39,7 @@ impl Server {
     async fn start(settings: HttpSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::Sqlite(folder.path().join("svc.db"));
-        let service = Service::open(ServiceOptions {
+        let service = Service::with_options(ServiceOptions {
             mode: OpenMode::Create,
             reap_tick: None,
             // A large page takes long in a debug build while other tests run.

@@ -207,7 +207,7 @@ const LIMIT: i64 = 1000;
 fn another(address: Database, rates: RateSettings) -> Service {
     let mut options = ServiceOptions::new(address, [7; 32]);
     (options.mode, options.rates) = (OpenMode::Existing, rates);
-    Service::open(options).expect("the service opens")
+    Service::with_options(options).expect("the service opens")
 }
 
 /// Returns how many requests of a client these servers admit, until all of them reject one.

@@ -96,6 +96,6 @@ fn reopened(database: &TestDatabase, stage: Stage) -> Stage {
     options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
     options.settings.signer = Some(NoteSigner::new(&SIGNS));
     options.settings.retention_tick = Some(Duration::from_secs(1));
-    let service = Service::open(options).expect("the service opens");
+    let service = Service::with_options(options).expect("the service opens");
     Stage { service, token, workspace_id, admin_id, channel_id, thread_id }
 }

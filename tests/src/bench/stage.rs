@@ -50,7 +50,7 @@ impl Stage {
         options.settings.signer = Some(signer);
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
         change(&mut options);
-        let service = Service::open(options).expect("the service opens");
+        let service = Service::with_options(options).expect("the service opens");
         let made = service.establish("bench", "admin").expect("the set-up");
         let token = made.token.secret.clone();
         let mut stage = Self {

@@ -16,8 +16,10 @@ use tokio::sync::oneshot;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let database = Database::Sqlite(folder.path().join("svc.db"));
-    let service =
-        Service::open(ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::new(database, [7; 32]) })?;
+    let service = Service::with_options(ServiceOptions {
+        mode: OpenMode::Create,
+        ..ServiceOptions::new(database, [7; 32])
+    })?;
     service.establish("home", "ada")?;
     // The suite sends no credential.
     let settings = HttpSettings { auth_disabled: true, ..HttpSettings::default() };

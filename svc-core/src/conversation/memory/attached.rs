@@ -48,7 +48,7 @@ impl Event for MemoryBlockDetached {
 }
 
 /// An attachment of a memory block to a thread.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Attachment {
     /// Id of the thread.
@@ -175,7 +175,7 @@ pub(super) fn detach_memory_block(cx: &mut Write<'_>, input: &DetachMemoryBlock)
 const DETACH_BLOCK: &str = "delete from thread_memory_blocks where thread_id = $1 and block_id = $2";
 
 /// A memory block that is attached to a thread.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct AttachedBlock {
     #[serde(flatten)]

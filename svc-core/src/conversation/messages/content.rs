@@ -20,7 +20,7 @@ pub(crate) type Metadata = Map<String, Value>;
 pub(super) type GivenContent = Items<GivenBlock, CONTENT_BLOCKS_MAX>;
 
 /// A content block that an author can supply.
-#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(inline)]
 pub enum GivenBlock {
@@ -105,7 +105,7 @@ impl Argument<GivenBlock> for ContentBlock {
 }
 
 /// A content block that only the service creates.
-#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum ServiceBlock {
@@ -121,7 +121,7 @@ pub enum ServiceBlock {
 }
 
 /// A content block of a message.
-#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Block {
     /// A block supplied by the author.

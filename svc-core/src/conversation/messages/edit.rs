@@ -31,7 +31,7 @@ use crate::text::{Change, Patch, Prose};
 use crate::time::Time;
 
 /// An earlier text of a message, which an edit has replaced.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct EarlierText {
     /// Id of the message.
@@ -55,7 +55,7 @@ pub struct EarlierText {
 }
 
 /// A message after an edit.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct EditedMessage {
     #[serde(flatten)]

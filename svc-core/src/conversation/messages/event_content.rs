@@ -35,7 +35,7 @@ use crate::page::{Page, filling};
 use crate::store::{Engine, columns};
 
 /// An event of a workspace's log, with the plaintext of its message if it has one.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct OpenedEvent {
     #[serde(flatten)]
@@ -56,7 +56,7 @@ impl OpenedEvent {
 }
 
 /// Content of a message at the time of an event.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct EventMessage {
     /// Whether the message was withdrawn after the event.
     withdrawn: bool,

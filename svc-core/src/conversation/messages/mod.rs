@@ -66,7 +66,7 @@ pub(crate) use withdraw::VOTES_OF_MESSAGES;
 /// A message in a thread.
 ///
 /// A withdrawn message is returned with a blank body, no metadata and no content blocks.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Message {
     /// Id of the message.
@@ -122,7 +122,7 @@ impl<I> Answer<I> for Message {
 }
 
 /// A message in the result of `get_thread_context`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ContextMessage {
     /// Id of the message.

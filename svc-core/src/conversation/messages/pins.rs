@@ -82,7 +82,7 @@ fn operations() -> Vec<Operation> {
 }
 
 /// A pin of a message in its channel.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ChannelPin {
     /// Id of the message.
@@ -121,7 +121,7 @@ impl<I> Answer<I> for ChannelPin {
 }
 
 /// The message that was unpinned, and its channel.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Unpinned")]
 #[non_exhaustive]
 pub struct UnpinnedMessage {
@@ -261,7 +261,7 @@ fn remove_pins(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]
 }
 
 /// A pinned message, with the member who pinned it and the time.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct PinnedMessage {
     /// Id of the member who pinned the message; null if the service itself pinned it.

@@ -129,7 +129,7 @@ impl ToParam for Emoji {
 }
 
 /// A member's reaction to a message.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Reaction {
     /// Id of the message.
@@ -143,7 +143,7 @@ pub struct Reaction {
 }
 
 /// A reaction that was removed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct RemovedReaction {
     /// Id of the message.

@@ -60,7 +60,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// The spawn budget of a workspace: its limits on child threads.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SpawnBudget {
     /// Maximum children that one thread may ever have; null for any number.

@@ -97,7 +97,7 @@ impl Event for ThreadBudgetSet {
 }
 
 /// A thread's limits, with the used and remaining amounts.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ThreadBudget {
     /// Id of the thread that has the budget.

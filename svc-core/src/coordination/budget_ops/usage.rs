@@ -222,7 +222,7 @@ fn report_digest(
 }
 
 /// A stored usage report, and the thread's budget after the report.
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ReportedUsage {
     /// Id of the thread to whose budget the usage was charged.
@@ -375,7 +375,7 @@ const ADD_TO_SUM: &str = "
         turns = usage_totals.turns + excluded.turns";
 
 /// One report of usage under a claim, sent by the claim's holder.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct UsageReport {
     /// The report's id, chosen by the holder.

@@ -13,18 +13,18 @@ use crate::log::replay::ReplayedEvent;
 use crate::op::{Read, RowColumns, Write};
 use crate::store::{Engine, FromRow, FromValue, Row, Value, new_row};
 
-use super::value::{Footprint, FootprintMode, Item, StoredItem};
+use super::value::{Footprint, FootprintItem, FootprintMode, StoredItem};
 use crate::limits::FOOTPRINT_ITEMS_MAX;
 use crate::text::Items;
 
 /// The items of a stored footprint.
-pub(crate) struct StoredItems(pub Items<Item, FOOTPRINT_ITEMS_MAX>);
+pub(crate) struct StoredItems(pub Items<FootprintItem, FOOTPRINT_ITEMS_MAX>);
 
 impl FromValue for StoredItems {
     fn from_value(value: Value) -> Result<Self> {
         let stored: Items<StoredItem, FOOTPRINT_ITEMS_MAX> =
             serde_json::from_str(&String::from_value(value)?).map_err(Error::internal)?;
-        stored.try_map(Item::try_from).map(Self).map_err(Error::internal)
+        stored.try_map(FootprintItem::try_from).map(Self).map_err(Error::internal)
     }
 }
 

@@ -3,9 +3,9 @@
 //! This folder defines footprints, the rules by which two of them overlap, and how they are stored.
 //! `obstacles` finds the conflicts of a thread; this folder reads no claims.
 
-mod names;
+pub(crate) mod names;
 mod clone_url;
-mod repo;
+pub(crate) mod repo;
 pub(crate) mod value;
 mod overlap;
 mod interned;
@@ -17,4 +17,4 @@ pub(crate) use interned::{
 pub(crate) use names::slot_key;
 pub(crate) use overlap::{Extent, ItemSpace, current_and_earlier_extents, extents};
 pub(crate) use repo::{Repo, RepoKey};
-pub(crate) use value::{Footprint, FootprintMode, Item, SlotName};
+pub(crate) use value::{Footprint, FootprintItem, FootprintMode, SlotName};

@@ -16,6 +16,7 @@ use crate::limits::FOOTPRINT_ITEM_MAX;
 /// The kind of a footprint item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ItemKind {
     Lane,
     Crate,

@@ -8,7 +8,7 @@
 
 use super::names::{ItemKind, comparison_form, slot_key, unify_case};
 use super::repo::RepoKey;
-use super::value::{Footprint, FootprintMode, Item};
+use super::value::{Footprint, FootprintItem, FootprintMode};
 use crate::limits::FOOTPRINT_ITEM_MAX;
 use crate::store::{Param, ToParam};
 
@@ -55,7 +55,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    fn of(item: &Item, repo: &RepoKey, mode: FootprintMode) -> Self {
+    fn of(item: &FootprintItem, repo: &RepoKey, mode: FootprintMode) -> Self {
         let value = comparison_form(item.kind, &item.value);
         let prefix = match item.kind {
             ItemKind::Lane | ItemKind::Crate | ItemKind::Branch => value.into_owned(),
@@ -68,7 +68,7 @@ impl Extent {
 
     /// Returns the extent that earlier versions recorded for an item, or `None` if it equals the current
     /// extent.
-    fn of_earlier_version(item: &Item, repo: &RepoKey, mode: FootprintMode) -> Option<Self> {
+    fn of_earlier_version(item: &FootprintItem, repo: &RepoKey, mode: FootprintMode) -> Option<Self> {
         let prefix = match item.kind {
             ItemKind::Lane | ItemKind::Crate | ItemKind::Branch => item.value.clone(),
             ItemKind::Path => path_prefix(&item.value),
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_item_in_a_form_that_is_not_taken_any_longer_is_compared_like_others() {
-        let stored = |kind: ItemKind, value: &str| Item { kind, value: value.to_owned() };
+        let stored = |kind: ItemKind, value: &str| FootprintItem { kind, value: value.to_owned() };
         let repo = RepoKey::default();
         for (kind, old, new) in [
             (ItemKind::Path, "docs/u\u{308}ber", "docs/\u{fc}ber"),

@@ -43,12 +43,13 @@ impl FootprintMode {
 /// A footprint item: a file, folder or resource that a thread will touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "SentItem")]
-pub struct Item {
+#[non_exhaustive]
+pub struct FootprintItem {
     pub kind: ItemKind,
     pub value: String,
 }
 
-impl Item {
+impl FootprintItem {
     /// Returns the slot key of an item that is a slot, or `None` for any other item.
     pub fn slot_key(&self) -> Option<String> {
         (self.kind == ItemKind::Slot).then(|| slot_key(&self.value))
@@ -64,10 +65,10 @@ object! {
         value: Text<1, FOOTPRINT_ITEM_MAX>,
     }
 
-    new_item::FootprintItem(kind: ItemKind, value: Text<1, FOOTPRINT_ITEM_MAX>) for Item
+    new_item::NewFootprintItem(kind: ItemKind, value: Text<1, FOOTPRINT_ITEM_MAX>) for FootprintItem
 }
 
-impl TryFrom<SentItem> for Item {
+impl TryFrom<SentItem> for FootprintItem {
     type Error = String;
 
     fn try_from(SentItem { kind, value }: SentItem) -> Result<Self, String> {
@@ -80,7 +81,7 @@ impl TryFrom<SentItem> for Item {
 #[derive(Deserialize)]
 pub(super) struct StoredItem(SentItem);
 
-impl TryFrom<StoredItem> for Item {
+impl TryFrom<StoredItem> for FootprintItem {
     type Error = String;
 
     fn try_from(StoredItem(SentItem { kind, value }): StoredItem) -> Result<Self, String> {
@@ -140,7 +141,7 @@ fn path_pattern() -> String {
     format!("^/*(?:{part}(?:/+{part})*/*)?$")
 }
 
-impl JsonSchema for Item {
+impl JsonSchema for FootprintItem {
     fn schema_name() -> Cow<'static, str> {
         "FootprintItem".into()
     }
@@ -211,10 +212,10 @@ object! {
         #[serde(default)]
         pub mode: FootprintMode,
         /// The items and slots. An empty list clears the footprint.
-        pub items: Items<Item, FOOTPRINT_ITEMS_MAX>,
+        pub items: Items<FootprintItem, FOOTPRINT_ITEMS_MAX>,
     }
 
-    new_footprint::NewFootprint(items: Items<Item, FOOTPRINT_ITEMS_MAX>) for Footprint
+    new_footprint::NewFootprint(items: Items<FootprintItem, FOOTPRINT_ITEMS_MAX>) for Footprint
 }
 
 impl Footprint {
@@ -250,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    fn item(kind: &str, value: &str) -> Result<Item, String> {
+    fn item(kind: &str, value: &str) -> Result<FootprintItem, String> {
         serde_json::from_value(json!({"kind": kind, "value": value})).map_err(|error| error.to_string())
     }
 
@@ -291,7 +292,9 @@ mod tests {
         assert!(item("path", &"a".repeat(FOOTPRINT_ITEM_MAX)).is_ok());
         assert!(item("path", &"a".repeat(FOOTPRINT_ITEM_MAX + 1)).is_err());
         assert!(item("file", "a").is_err());
-        assert!(serde_json::from_value::<Item>(json!({"kind": "path", "value": "a", "x": 1})).is_err());
+        assert!(
+            serde_json::from_value::<FootprintItem>(json!({"kind": "path", "value": "a", "x": 1})).is_err()
+        );
     }
 
     #[test]
@@ -353,7 +356,7 @@ mod tests {
             for kind in ["path", "glob"] {
                 let found = item(kind, &sent);
                 prop_assert_eq!(found.is_ok(), wanted, "{:?}: {:?}", &sent, &found);
-                let Ok(Item { value, .. }) = found else { continue };
+                let Ok(FootprintItem { value, .. }) = found else { continue };
                 let parts: Vec<&str> = value.split('/').collect();
                 let is_plain = |part: &&str| !part.is_empty() && *part != "." && *part != "..";
                 prop_assert!(value == "." || parts.iter().all(is_plain), "{value:?}");

@@ -25,7 +25,8 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Action {
+#[schemars(rename = "Action")]
+pub enum ThreadAction {
     StartReview,
     ReturnToOpen,
     Close,
@@ -33,7 +34,7 @@ pub enum Action {
     Archive,
 }
 
-crate::argument::arguments! { Action }
+crate::argument::arguments! { ThreadAction }
 
 const START_REVIEW: &str = "start_review";
 const RETURN_TO_OPEN: &str = "return_to_open";
@@ -44,7 +45,7 @@ const ARCHIVE: &str = "archive";
 
 /// An entry of the transition table: the states between which an action moves a thread.
 struct Transition {
-    action: Action,
+    action: ThreadAction,
     name: &'static str,
     from: &'static [ThreadState],
     to: ThreadState,
@@ -52,26 +53,31 @@ struct Transition {
 
 const TRANSITIONS: &[Transition] = &[
     Transition {
-        action: Action::StartReview,
+        action: ThreadAction::StartReview,
         name: START_REVIEW,
         from: &[ThreadState::Open],
         to: ThreadState::InReview,
     },
     Transition {
-        action: Action::ReturnToOpen,
+        action: ThreadAction::ReturnToOpen,
         name: RETURN_TO_OPEN,
         from: &[ThreadState::InReview],
         to: ThreadState::Open,
     },
     Transition {
-        action: Action::Close,
+        action: ThreadAction::Close,
         name: CLOSE,
         from: &[ThreadState::Open, ThreadState::InReview],
         to: ThreadState::Closed,
     },
-    Transition { action: Action::Reopen, name: REOPEN, from: &[ThreadState::Closed], to: ThreadState::Open },
     Transition {
-        action: Action::Archive,
+        action: ThreadAction::Reopen,
+        name: REOPEN,
+        from: &[ThreadState::Closed],
+        to: ThreadState::Open,
+    },
+    Transition {
+        action: ThreadAction::Archive,
         name: ARCHIVE,
         from: &[ThreadState::Closed],
         to: ThreadState::Archived,
@@ -160,18 +166,18 @@ request! {
         /// The transition to make.
         ///
         /// `state` of the response is the new state.
-        action: Action,
+        action: ThreadAction,
         /// The lease id of the claim under which you act.
         ///
         /// With this field, the call fails unless you hold the live claim with this lease id.
         claim_lease_id: Option<LeaseId>,
     }
 
-    transition_thread(thread_id: ThreadId, action: Action) -> StateAfterTransition
+    transition_thread(thread_id: ThreadId, action: ThreadAction) -> StateAfterTransition
 }
 
 /// The state of a thread after a transition.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Moved")]
 #[non_exhaustive]
 pub struct StateAfterTransition {
@@ -196,7 +202,7 @@ impl Answer<TransitionThread> for StateAfterTransition {
 
 fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Option<StateAfterTransition>> {
     // A lapsed claim is ended as expired first. If this adds a dead letter, the dead letter is settled below.
-    if input.action == Action::Close && claims::expire_lapsed_claims(cx)? {
+    if input.action == ThreadAction::Close && claims::expire_lapsed_claims(cx)? {
         return Ok(None);
     }
     let thread = visible_thread(cx, input.thread_id)?;
@@ -210,19 +216,19 @@ fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Opt
 pub(in crate::coordination) fn make_transition(
     cx: &mut Write<'_>,
     thread: &Thread,
-    action: Action,
+    action: ThreadAction,
 ) -> Result<StateAfterTransition> {
     let transition = find_possible_transition(cx, thread, action)?;
     enter_state(cx, thread, transition.to, transition.name, None)?;
     match transition.action {
-        Action::Close => {
+        ThreadAction::Close => {
             claims::end_claim(cx, thread, ClaimEnd::Closed)?;
             dead_letters::settle(cx, thread)?;
             dependencies::unblock_dependents(cx, thread, true)?;
             return Ok(StateAfterTransition { state: transition.to, assignee_id: None });
         }
-        Action::Reopen => dependencies::block_dependents(cx, thread)?,
-        Action::StartReview | Action::ReturnToOpen | Action::Archive => {}
+        ThreadAction::Reopen => dependencies::block_dependents(cx, thread)?,
+        ThreadAction::StartReview | ThreadAction::ReturnToOpen | ThreadAction::Archive => {}
     }
     Ok(StateAfterTransition { state: transition.to, assignee_id: thread.assignee_id })
 }
@@ -231,19 +237,23 @@ pub(in crate::coordination) fn make_transition(
 pub(in crate::coordination) fn check_transition(
     cx: &Read<'_>,
     thread: &Thread,
-    action: Action,
+    action: ThreadAction,
 ) -> Result<()> {
     find_possible_transition(cx, thread, action).map(drop)
 }
 
-fn find_possible_transition(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<&'static Transition> {
+fn find_possible_transition(
+    cx: &Read<'_>,
+    thread: &Thread,
+    action: ThreadAction,
+) -> Result<&'static Transition> {
     let transition = find_transition(action, thread.state)?;
     check_conditions(cx, thread, transition)?;
     Ok(transition)
 }
 
 /// Returns the entry of the transition table for `action`. Fails if the action does not start at `state`.
-fn find_transition(action: Action, state: ThreadState) -> Result<&'static Transition> {
+fn find_transition(action: ThreadAction, state: ThreadState) -> Result<&'static Transition> {
     let line = TRANSITIONS.iter().find(|line| line.action == action);
     let line = line.ok_or_else(|| Error::internal("an action has no entry in the table"))?;
     if line.from.contains(&state) {
@@ -255,10 +265,10 @@ fn find_transition(action: Action, state: ThreadState) -> Result<&'static Transi
 }
 
 /// A condition of a transition that a thread does not meet.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Reason")]
 #[non_exhaustive]
-pub struct Reason {
+pub struct TransitionReason {
     /// The name of the condition.
     pub condition: &'static str,
     /// A description of the missing requirement, for people.
@@ -276,16 +286,20 @@ fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> 
         return Ok(());
     }
     let details: Vec<&str> = reasons.iter().map(|reason| reason.detail.as_str()).collect();
-    let code = if transition.action == Action::Close { Code::CloseRefused } else { Code::WrongState };
+    let code = if transition.action == ThreadAction::Close { Code::CloseRefused } else { Code::WrongState };
     Err(Error::new(code, details.join("; ")).with("reasons", &reasons))
 }
 
 /// Returns every condition of `action` that the thread does not meet now.
-fn unmet_conditions(cx: &Read<'_>, thread: &Thread, action: &str) -> Result<Vec<Reason>> {
+fn unmet_conditions(cx: &Read<'_>, thread: &Thread, action: &str) -> Result<Vec<TransitionReason>> {
     let mut reasons = Vec::new();
     for Condition { name, unmet, .. } in cx.conditions(action) {
         let unmet = unmet(cx, thread.id)?.into_iter();
-        reasons.extend(unmet.map(|UnmetRequirement { detail, ids }| Reason { condition: name, detail, ids }));
+        reasons.extend(unmet.map(|UnmetRequirement { detail, ids }| TransitionReason {
+            condition: name,
+            detail,
+            ids,
+        }));
     }
     Ok(reasons)
 }
@@ -321,8 +335,8 @@ const PARENT: &str =
 
 /// Returns the conditions that now prevent a thread from closing, or an empty list if the thread is already
 /// finished.
-pub(crate) fn unmet_close_conditions(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reason>> {
-    find_transition(Action::Close, thread.state)
+pub(crate) fn unmet_close_conditions(cx: &Read<'_>, thread: &Thread) -> Result<Vec<TransitionReason>> {
+    find_transition(ThreadAction::Close, thread.state)
         .map_or_else(|_| Ok(Vec::new()), |line| unmet_conditions(cx, thread, line.name))
 }
 
@@ -333,7 +347,7 @@ pub(crate) fn unmet_close_conditions(cx: &Read<'_>, thread: &Thread) -> Result<V
 pub(crate) fn possible_actions(
     cx: &Read<'_>,
     thread: &Thread,
-    unmet_close_conditions: &[Reason],
+    unmet_close_conditions: &[TransitionReason],
 ) -> Result<Vec<&'static str>> {
     let mut names = Vec::new();
     let caller = cx.caller();
@@ -342,7 +356,7 @@ pub(crate) fn possible_actions(
     }
     for line in TRANSITIONS.iter().filter(|line| line.from.contains(&thread.state)) {
         let is_met = match line.action {
-            Action::Close => unmet_close_conditions.is_empty(),
+            ThreadAction::Close => unmet_close_conditions.is_empty(),
             _ => unmet_conditions(cx, thread, line.name)?.is_empty(),
         };
         if is_met {
@@ -378,8 +392,13 @@ const SET_STATE: &str = "
 mod tests {
     use super::*;
 
-    const ACTIONS: [Action; 5] =
-        [Action::StartReview, Action::ReturnToOpen, Action::Close, Action::Reopen, Action::Archive];
+    const ACTIONS: [ThreadAction; 5] = [
+        ThreadAction::StartReview,
+        ThreadAction::ReturnToOpen,
+        ThreadAction::Close,
+        ThreadAction::Reopen,
+        ThreadAction::Archive,
+    ];
 
     #[test]
     fn every_action_has_one_line_and_one_name() {
@@ -395,12 +414,12 @@ mod tests {
     fn the_table_is_the_contract() {
         use ThreadState::{Archived, Closed, InReview, Open};
         let allowed_moves = [
-            (Action::StartReview, Open, InReview),
-            (Action::ReturnToOpen, InReview, Open),
-            (Action::Close, Open, Closed),
-            (Action::Close, InReview, Closed),
-            (Action::Reopen, Closed, Open),
-            (Action::Archive, Closed, Archived),
+            (ThreadAction::StartReview, Open, InReview),
+            (ThreadAction::ReturnToOpen, InReview, Open),
+            (ThreadAction::Close, Open, Closed),
+            (ThreadAction::Close, InReview, Closed),
+            (ThreadAction::Reopen, Closed, Open),
+            (ThreadAction::Archive, Closed, Archived),
         ];
         for action in ACTIONS {
             for &from in ThreadState::ALL {

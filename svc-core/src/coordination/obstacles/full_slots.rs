@@ -9,7 +9,7 @@ use super::live_items::uses;
 use super::{BlockingConflict, Conflict, ConflictReason, Obstacle, WorkspaceLimits};
 use crate::Result;
 use crate::conversation::visibility::visible;
-use crate::coordination::footprint::{Footprint, Item};
+use crate::coordination::footprint::{Footprint, FootprintItem};
 use crate::id::{MemberId, ThreadId};
 use crate::op::Read;
 use crate::store::Engine;
@@ -111,14 +111,14 @@ impl SlotClaims {
 /// no capacity.
 fn slot_with_capacity(
     cx: &Read<'_>,
-    item: &Item,
+    item: &FootprintItem,
     workspace_limits: &WorkspaceLimits,
 ) -> Option<(Obstacle, i64)> {
     let key = item.slot_key()?;
     Some((Obstacle::slot(cx.caller().workspace_id, &key), workspace_limits.capacity(&key)?))
 }
 
-fn slot_obstacle(cx: &Read<'_>, item: &Item) -> Option<Obstacle> {
+fn slot_obstacle(cx: &Read<'_>, item: &FootprintItem) -> Option<Obstacle> {
     Some(Obstacle::slot(cx.caller().workspace_id, &item.slot_key()?))
 }
 

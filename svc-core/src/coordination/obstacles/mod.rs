@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::coordination::footprint::{
-    Extent, Footprint, Item, ItemSpace, RepoKey, current_and_earlier_extents,
+    Extent, Footprint, FootprintItem, ItemSpace, RepoKey, current_and_earlier_extents,
 };
 use crate::error::{Code, Error};
 use crate::hash::sha256;
@@ -122,7 +122,7 @@ pub struct Conflict {
     /// `skills`, `budget` or `dead-letter`.
     pub reason: ConflictReason,
     /// The item of the footprint that conflicts; null if the reason does not concern a single item.
-    pub item: Option<Item>,
+    pub item: Option<FootprintItem>,
     /// The member who holds the conflicting claim; null if the conflict is not with a claim.
     pub holder: Option<MemberId>,
     /// Time at which the conflicting claim lapses unless it is renewed; null if the conflict is not with a

@@ -13,7 +13,7 @@ use super::prefixes::{PrefixScope, candidate_prefixes};
 use super::{BlockingConflict, Conflict, ConflictReason, Obstacle};
 use crate::Result;
 use crate::conversation::visibility::visible;
-use crate::coordination::footprint::{Extent, Footprint, Item, ItemSpace, extents};
+use crate::coordination::footprint::{Extent, Footprint, FootprintItem, ItemSpace, extents};
 use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
 use crate::limits::CONFLICTS_MAX;
@@ -59,7 +59,7 @@ impl FromRow for OverlappingClaim {
 /// The items of footprints, in the form in which they are compared.
 struct ProbedItems {
     /// The items, each with the index of its footprint.
-    touched: Vec<(usize, Item, Extent)>,
+    touched: Vec<(usize, FootprintItem, Extent)>,
     /// The spans of live items that overlap the items, as JSON, in the order of the items.
     spans: String,
 }
@@ -67,7 +67,7 @@ struct ProbedItems {
 impl ProbedItems {
     /// Prepares the items of footprints for comparison, or returns `None` if all items are slots.
     fn prepare(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Option<Self>> {
-        let touched: Vec<(usize, Item, Extent)> = footprints
+        let touched: Vec<(usize, FootprintItem, Extent)> = footprints
             .iter()
             .enumerate()
             .flat_map(|(number, footprint)| {
@@ -270,7 +270,7 @@ fn is_complete(rows: &[OverlappingClaim]) -> bool {
 /// touched exclusively, only the prefixes of exclusive claims are included.
 fn find_live_prefixes(
     cx: &Read<'_>,
-    items: &[(usize, Item, Extent)],
+    items: &[(usize, FootprintItem, Extent)],
 ) -> Result<BTreeMap<PrefixScope, BTreeSet<String>>> {
     let sql = match cx.engine() {
         Engine::Sqlite => NEAREST_SQLITE,

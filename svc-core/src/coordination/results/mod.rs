@@ -18,7 +18,7 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::inbox::{self, InboxReason, Recipients};
 use crate::conversation::visibility::visible;
-use crate::coordination::lifecycle::transition::{self, Action};
+use crate::coordination::lifecycle::transition::{self, ThreadAction};
 use crate::coordination::thread_row::{ThreadState, visible_thread};
 use crate::error::{Code, Error};
 use crate::hash::{format_hash, sha256};
@@ -223,7 +223,7 @@ pub enum FollowUpTransition {
 
 crate::argument::arguments! { FollowUpTransition }
 
-impl From<FollowUpTransition> for Action {
+impl From<FollowUpTransition> for ThreadAction {
     fn from(transition: FollowUpTransition) -> Self {
         match transition {
             FollowUpTransition::StartReview => Self::StartReview,
@@ -233,7 +233,7 @@ impl From<FollowUpTransition> for Action {
 }
 
 /// A result that was just set.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct NewResult {
     #[serde(flatten)]
@@ -292,7 +292,7 @@ fn set_thread_result(
 ) -> Result<NewResult> {
     let thread = visible_thread(cx, input.thread_id)?;
     check_holder(cx, &thread, input.claim_lease_id)?;
-    let action = input.action.map(Action::from);
+    let action = input.action.map(ThreadAction::from);
     if let Some(action) = action {
         // Setting the result can make the transition impossible, but not possible, so the transition is
         // checked again below.

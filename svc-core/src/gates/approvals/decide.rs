@@ -79,7 +79,7 @@ impl<I> Answer<I> for ApprovalGate {
 }
 
 /// The gate after `approval_decide`, and a link for a person if the caller may not accept the gate.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Decided")]
 #[non_exhaustive]
 pub struct DecisionResult {

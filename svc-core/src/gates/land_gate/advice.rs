@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
-use crate::coordination::lifecycle::transition::{self, Reason};
+use crate::coordination::lifecycle::transition::{self, TransitionReason};
 use crate::coordination::thread_row::visible_thread;
 use crate::error::{Code, Error};
 use crate::id::ThreadId;
@@ -12,7 +12,7 @@ use crate::op::{Answer, Read, Write};
 use crate::request::request;
 
 /// The unmet requirements for closing a thread.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LandAdvice {
     /// Id of the thread to close.
@@ -20,7 +20,7 @@ pub struct LandAdvice {
     /// Whether the thread could close now.
     pub could_close: bool,
     /// The unmet requirements for closing the thread.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<TransitionReason>,
 }
 
 /// A repeated request computes the advice again from the current state of the thread.

@@ -264,7 +264,7 @@ fn land_gate_rules(cx: &Read<'_>, thread: &Thread, judge: Option<MemberId>) -> R
 }
 
 /// The land gate of a thread, with its current effect on closing the thread.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LandGate {
     /// Id of the land gate's thread.

@@ -169,7 +169,7 @@ request! {
 }
 
 /// A resolved finding of a review.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ResolvedFinding {
     /// Id of the finding.

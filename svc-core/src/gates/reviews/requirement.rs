@@ -74,7 +74,7 @@ impl Event for ReviewerRemoved {
 }
 
 /// Number of approvals that a thread requires before it may close.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ReviewRequirement {
     /// Id of the thread that requires the approvals.
@@ -162,7 +162,7 @@ pub(super) fn required_approvals(cx: &Read<'_>, thread: ThreadId) -> Result<i64>
 const REQUIRED_APPROVALS: &str = "select approvals from review_requirements where thread_id = $1";
 
 /// A listed reviewer of a thread.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Reviewer {
     /// Id of the thread that the member may review.

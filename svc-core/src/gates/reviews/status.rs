@@ -91,7 +91,7 @@ const REVIEW_BY_ID: &str =
     concat!("select ", review_columns!(), " from reviews r where r.id = $1 and r.thread_id = $2");
 
 /// Verdict of a review, and whether the review counts as an approval.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct WeighedReview {
     /// Id of the review.
@@ -114,7 +114,7 @@ pub struct WeighedReview {
 }
 
 /// State of a thread's reviews: the required approvals, the ones that count, and the last verdicts.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ReviewStatus {
     /// Id of the reviewed thread.

@@ -138,7 +138,7 @@ impl Review {
 
 object! {
     /// A finding to submit with a review.
-    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[derive(Debug, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct NewFinding {
         /// Severity. A `critical` finding prevents the thread from closing until it is resolved.

@@ -118,6 +118,8 @@ pub struct NewInstallation {
     pub client_secret: String,
 }
 
+crate::request::debug_without_secret! { NewInstallation }
+
 const ACTIVE_INSTALLATION: &str = "select id from app_installations where app_id = $1 and revoked_at is null";
 
 pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewInstallation> {

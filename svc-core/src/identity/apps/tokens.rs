@@ -86,6 +86,8 @@ pub struct AppToken {
     pub quotas: Option<Quotas>,
 }
 
+crate::request::debug_without_secret! { AppToken }
+
 pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result<AppToken> {
     input.workspace_id.of(cx)?;
     let installation = load_installation(cx, input.installation_id)?;

@@ -118,6 +118,8 @@ pub struct MintedToken {
     pub quotas: Option<Quotas>,
 }
 
+crate::request::debug_without_secret! { MintedToken }
+
 impl<I> Answer<I> for MintedToken {
     type Kept = TokenId;
     const REFUSES: &'static [Code] = &[Code::IdempotencyReplayed];

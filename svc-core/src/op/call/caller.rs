@@ -28,6 +28,8 @@ pub enum Surface {
     Share,
     /// The SCIM routes, through which an identity provider manages the people of a workspace.
     Scim,
+    /// A Rust program in whose process the service runs.
+    Library,
     /// The command line of the machine's administrator, which acts as the instance.
     Cli,
     /// The service itself: work that no request causes, such as ending expired claims.
@@ -43,6 +45,7 @@ impl Surface {
             Self::Session => "session",
             Self::Share => "share",
             Self::Scim => "scim",
+            Self::Library => "library",
             Self::Cli => "cli",
             Self::System => "system",
         }

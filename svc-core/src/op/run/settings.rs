@@ -86,6 +86,8 @@ pub struct Settings {
     pub spools: SpoolFolder,
     /// Maximum retention times, and the maximum bytes of media.
     pub kept: RetentionLimits,
+    /// Whether the rate limits apply to calls of the program in whose process the service runs.
+    pub limits_library: bool,
     /// Interval between rounds of pruning. `None` leaves pruning to other processes.
     pub retention_tick: Option<Duration>,
     /// The public URL at which browsers reach the service, if the operator has set it.
@@ -118,6 +120,7 @@ impl Default for Settings {
             import_workspaces: u32::try_from(limits::IMPORT_WORKSPACES_MAX).ok().and_then(NonZeroU32::new),
             spools: SpoolFolder::new(spool::default_spool_folder(), SpoolLimits::default()),
             kept: RetentionLimits::default(),
+            limits_library: false,
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
             public_url: None,
             mail: None,

@@ -131,7 +131,7 @@ pub fn refusal_text(tool: &str, error: &Error) -> String {
             }
         }
     }
-    text = format!("{text}\n{}", error.next());
+    text = format!("{text}\n{}", error.next_step());
     if !problem.extra.is_empty() {
         text = format!("{text}\n{}", Value::Object(problem.extra));
     }

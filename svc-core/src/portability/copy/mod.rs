@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::form::{EVENTS_TABLE, Header};
+use super::form::{EVENTS_TABLE, ExportHeader};
 use super::invalid::InvalidFile;
 use super::record_lines::{LineWriter, RecordLines, RecordStore, StoredRecords, parse_event_columns};
 use super::row::{CONTENT_KEY_MEMBER, ExportRow, MESSAGES_TABLE, parse_row, push_event};
@@ -51,7 +51,7 @@ pub(super) struct RecordCollector<'s> {
 
 /// The copy of an export file, under new ids.
 pub(super) struct WorkspaceCopy {
-    pub header: Header,
+    pub header: ExportHeader,
     pub records: StoredRecords,
     /// The event that declares the missing older events; `None` if the log was not pruned.
     pub pruning_event: Option<EventsPruned>,
@@ -73,7 +73,7 @@ impl<'s> RecordCollector<'s> {
     }
 
     /// Returns the copy of the collected file. `header` is the header of the original file.
-    pub fn into_copy(self, header: &Header) -> Result<WorkspaceCopy> {
+    pub fn into_copy(self, header: &ExportHeader) -> Result<WorkspaceCopy> {
         let Self { shared, payer, lines, replacements, keys, .. } = self;
         let spools = &shared.settings.spools;
         let writer = || spools.create(payer).map(LineWriter::new);
@@ -150,7 +150,7 @@ struct Copier<'s> {
 }
 
 impl Copier<'_> {
-    fn copy(mut self, source: &Header, new: WorkspaceId) -> Result<WorkspaceCopy> {
+    fn copy(mut self, source: &ExportHeader, new: WorkspaceId) -> Result<WorkspaceCopy> {
         let mut hash = genesis();
         let mut pruning_event = None;
         let mut results = self.source.table_records(RESULTS_TABLE).peekable();
@@ -178,7 +178,7 @@ impl Copier<'_> {
         for payload in self.events.finish()?.lines.event_payloads() {
             write_event(&mut self.out, &payload?)?;
         }
-        let mut header = Header { workspace_id: new, ..source.clone() };
+        let mut header = ExportHeader { workspace_id: new, ..source.clone() };
         header.head.content_hash = format_hash(&hash);
         Ok(WorkspaceCopy { header, records: self.out.finish()?, pruning_event })
     }

@@ -270,15 +270,15 @@ impl<S: BatchState> Executor<S> {
     }
 
     /// Finishes queued changes, interrupts reads, and stops the core threads.
-    pub fn close(&self) {
+    ///
+    /// Returns whether none of the threads has panicked.
+    pub fn close(&self) -> bool {
         self.lanes.iter().for_each(|lane| lane.close());
         self.interrupt_reads();
         [&self.reads, &self.long_reads, &self.scans, &self.health].into_iter().for_each(|pool| pool.close());
-        for thread in lock(&self.threads).drain(..) {
-            // A core thread catches the panics of its tasks. If the thread itself has panicked, there is
-            // nothing to report.
-            let _ = thread.join();
-        }
+        let threads: Vec<JoinHandle<()>> = lock(&self.threads).drain(..).collect();
+        // A core thread catches the panics of its tasks.
+        threads.into_iter().map(|thread| thread.join().is_ok()).fold(true, |all, one| all && one)
     }
 
     fn lane(&self, workspace: WorkspaceId) -> Option<&Arc<WriterLane<S>>> {

@@ -81,7 +81,7 @@ request! {
 }
 
 /// The current state of a log.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LogSnapshot {
     /// Format identifier: `svc.event-log.snapshot/1`.
@@ -104,7 +104,7 @@ pub struct LogSnapshot {
 }
 
 /// The workspace that a snapshot describes, and the time of the snapshot.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SnapshotHeader {
     /// Id of the workspace.
@@ -120,7 +120,7 @@ pub struct SnapshotHeader {
 }
 
 /// The oldest event that remains in a log, and the path for reading from that event.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SnapshotFloor {
     /// The position of the oldest event; 1 if nothing was pruned.
@@ -132,7 +132,7 @@ pub struct SnapshotFloor {
 }
 
 /// The newest event in a log, and the path for reading later events.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SnapshotHead {
     /// The position of the newest event; 0 if the log is empty.

@@ -131,7 +131,7 @@ impl ClientRequests {
 }
 
 /// A frame of the server that is not an event.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ServerFrame {
     /// The subscription has begun.

@@ -35,7 +35,7 @@ request! {
 }
 
 /// The reported usage of a workspace.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct WorkspaceUsage {
     #[serde(flatten)]
@@ -48,7 +48,7 @@ dereferences! { WorkspaceUsage => sums: Page<UsageSum> }
 paged_outputs! { WorkspaceUsage => sums: UsageSum }
 
 /// The reported usage of one member with one model.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct UsageSum {
     /// The member who reported the usage.

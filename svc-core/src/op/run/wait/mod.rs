@@ -539,7 +539,7 @@ mod tests {
 
     use super::*;
     use crate::host::service::{Service, ServiceOptions};
-    use crate::host::setup::SetupResult;
+    use crate::host::setup::Established;
     use crate::op::call::caller::Surface;
     use crate::op::call::credential::Credential;
     use crate::op::{Dispatch, Request};
@@ -554,7 +554,7 @@ mod tests {
     pub(in crate::op) struct Fixture {
         pub service: Service,
         pub clock: Clock,
-        made: SetupResult,
+        made: Established,
         _folder: tempfile::TempDir,
     }
 
@@ -570,7 +570,7 @@ mod tests {
                 reap_tick: None,
                 ..ServiceOptions::new(database, [7; 32])
             };
-            let service = Service::open(options).unwrap();
+            let service = Service::with_options(options).unwrap();
             let made = service.establish("Team", "ada").unwrap();
             Self { service, clock, made, _folder: folder }
         }
