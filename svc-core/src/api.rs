@@ -156,7 +156,7 @@ pub mod conversation {
     pub use crate::conversation::messages::edit::{
         EarlierText, EditedMessage, edit_message::EditMessage, list_message_edits::ListMessageEdits,
     };
-    pub use crate::conversation::messages::event_content::OpenedEvent;
+    pub use crate::conversation::messages::event_content::{EventMessage, OpenedEvent};
     pub use crate::conversation::messages::marks::ReactionCount;
     pub use crate::conversation::messages::pins::{
         ChannelPin, PinnedMessage, UnpinnedMessage, list_pins::ListPins, pin_message::PinMessage,

@@ -119,6 +119,18 @@ impl Argument<Upload> for Map<String, Value> {
     }
 }
 
+impl Argument<Upload> for Value {
+    fn value(self) -> Value {
+        self
+    }
+}
+
+impl Argument<Map<String, Value>> for Value {
+    fn value(self) -> Value {
+        self
+    }
+}
+
 impl Field for Capabilities {}
 
 impl<V: IntoIterator<Item = Capability>> Argument<Capabilities> for V {

@@ -35,6 +35,7 @@ macro_rules! codes {
     )*) => {
         /// The stable codes of failures.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
         pub enum Code { $($(#[doc = $doc])* $variant),* }
 
         impl Code {

@@ -46,6 +46,13 @@ impl ArtifactSha {
     }
 }
 
+/// Prints the name, 64 hex digits.
+impl std::fmt::Display for ArtifactSha {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
 impl Serialize for ArtifactSha {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&hex::encode(self.0))

@@ -19,6 +19,16 @@ use crate::spool::Upload;
 /// Fails to compile unless programs can give a value for a field of type `F`.
 pub(crate) const fn assert_field<F: Field>() {}
 
+/// A type of field for a required value of type `K`: `K` itself, or `Option<K>` if the value arrives apart
+/// from the JSON.
+pub(crate) trait RequiredAs<K> {}
+
+impl<K> RequiredAs<K> for K {}
+impl<K> RequiredAs<K> for Option<K> {}
+
+/// Fails to compile unless `field` is for a required value of type `K`.
+pub(crate) const fn assert_required<K, F: RequiredAs<K>>(_field: &F) {}
+
 /// A request for an operation, to be passed to a call.
 ///
 /// Each operation has one type, which has the operation's name: [`CreateThread`](crate::api::CreateThread)
@@ -90,12 +100,19 @@ pub trait Members: Sized {
 }
 
 /// The fields of a request, or of an object in it, that a program has set.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Default, Serialize)]
 #[serde(transparent)]
 pub struct Fields {
     members: Map<String, Value>,
     #[serde(skip)]
     file: Option<Upload>,
+}
+
+/// Prints the names of the fields, because values can be secrets.
+impl std::fmt::Debug for Fields {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.members.keys()).finish()
+    }
 }
 
 impl Fields {
@@ -151,7 +168,12 @@ macro_rules! request {
         }
 
         impl $crate::op::InputType<$output> for $name {
-            const OPERATION: Option<&'static str> = Some(stringify!($operation));
+            const REQUEST: Option<$crate::op::RequestShape> = Some($crate::op::RequestShape {
+                operation: stringify!($operation),
+                required: &[$(stringify!($required)),*],
+                fields: &[$(stringify!($field)),*],
+                cleared: &[$($(stringify!($cleared)),*)?],
+            });
         }
 
         #[doc = concat!("The request for `", stringify!($operation), "`.")]
@@ -174,7 +196,7 @@ macro_rules! request {
 
             // The required fields have the types that the macro was given.
             const _: fn(&super::$name) = |_input| {
-                $(let _: &$kind = &_input.$required;)*
+                $($crate::request::assert_required::<$kind, _>(&_input.$required);)*
             };
         }
     };
@@ -216,6 +238,12 @@ macro_rules! object {
             impl $crate::argument::Argument<$target> for $builder {
                 fn value(self) -> serde_json::Value {
                     self.0.into_value()
+                }
+            }
+
+            impl $crate::argument::Argument<$target> for $target {
+                fn value(self) -> serde_json::Value {
+                    serde_json::to_value(self).unwrap_or_default()
                 }
             }
         }
@@ -291,6 +319,7 @@ macro_rules! builder {
                     #[doc = ""]
                 ]
                 #[must_use]
+                #[allow(non_snake_case, reason = "a setter has the name of its field on the wire")]
                 pub fn $field(self, value: impl $crate::argument::Argument<$type>) -> Self {
                     Self(self.0.with::<$type>(stringify!($field), value))
                 }

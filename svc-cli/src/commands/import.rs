@@ -90,7 +90,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
         IdTreatment::New => ImportMode::New,
         IdTreatment::Restore => ImportMode::Restore,
     };
-    let mut request = ImportWorkspace::new(mode).envelope(svc_core::api::File::from(spooled));
+    let mut request = ImportWorkspace::new(mode, svc_core::api::File::from(spooled));
     if let Some(admin) = &command.admin {
         request = request.admin_handle(admin);
     }

@@ -180,8 +180,7 @@ request! {
         /// Id of the thread, channel or member.
         target_id: Uuid,
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: Option<MemberId>,
+        member_id: Option<MemberId>,
     }
 
     follow(target_id: Uuid) -> FollowEntry
@@ -302,8 +301,7 @@ request! {
         /// Id of the thread, channel or member.
         target_id: Uuid,
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: Option<MemberId>,
+        member_id: Option<MemberId>,
     }
 
     unfollow(target_id: Uuid) -> RemovedFollow
@@ -330,8 +328,8 @@ request! {
     #[schemars(transform = brief(""))]
     struct ListFollows {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        #[expect(dead_code, reason = "only checked while it is decoded")]
+        member_id: OwnId<MemberId>,
         cursor: Option<Cursor>,
         limit: Option<Limit>,
     }

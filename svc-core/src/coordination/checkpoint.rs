@@ -106,6 +106,14 @@ pub struct Checkpoint {
 #[schemars(inline)]
 pub struct StoredContent(Map<String, Value>);
 
+impl std::ops::Deref for StoredContent {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Map<String, Value> {
+        &self.0
+    }
+}
+
 impl StoredContent {
     fn from_json(stored: Value) -> Self {
         // Models often send an object as a string.

@@ -16,6 +16,14 @@ const COMMIT_HASH_DIGITS: std::ops::RangeInclusive<usize> = 4..=64;
 #[serde(transparent)]
 pub struct CommitHash(String);
 
+impl std::ops::Deref for CommitHash {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 crate::argument::text_arguments! { CommitHash }
 
 impl CommitHash {

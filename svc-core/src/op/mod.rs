@@ -37,8 +37,8 @@ pub use declare::hooks::{Condition, Guard, GuardedCall, ProjectEvents, UnmetRequ
 pub use declare::http::{Http, Method, Success};
 pub(crate) use declare::job::without_requests;
 pub use declare::job::{
-    CountAvailable, InputType, LongPoll, OutputType, Poll, PreflightResult, RecordedRefusal, TimedOut,
-    WaitOutput, WriteNeeds,
+    CountAvailable, InputType, LongPoll, OutputType, Poll, PreflightResult, RecordedRefusal, RequestShape,
+    TimedOut, WaitOutput, WriteNeeds,
 };
 pub use declare::operation::{Access, Operation};
 pub use declare::records::{Records, RowColumns};

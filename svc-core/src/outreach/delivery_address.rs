@@ -314,8 +314,7 @@ request! {
     #[derive(Serialize)]
     struct SetDeliveryAddress {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        member_id: OwnId<MemberId>,
         /// The address, in ASCII. Its domain contains a dot and does not end with a number.
         address: DeliveryAddress,
         /// `immediate`: one email per thread, some time after a notification that you have not read.
@@ -444,8 +443,7 @@ request! {
     #[derive(Serialize)]
     struct ConfirmDeliveryAddress {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        member_id: OwnId<MemberId>,
         /// The code from the email.
         code: ConfirmationCode,
     }

@@ -23,6 +23,14 @@ use crate::time::Time;
 #[serde(transparent)]
 pub struct TimeOfDay(String);
 
+impl std::ops::Deref for TimeOfDay {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 crate::argument::text_arguments! { TimeOfDay, ZoneName }
 
 impl TimeOfDay {
@@ -73,6 +81,14 @@ impl JsonSchema for TimeOfDay {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ZoneName(String);
+
+impl std::ops::Deref for ZoneName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 /// Maximum characters in the name of a time zone.
 const ZONE_NAME_MAX: usize = 64;

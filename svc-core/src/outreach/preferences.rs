@@ -181,8 +181,8 @@ request! {
     /// Fails with 403 `forbidden` if `member_id` is not you.
     struct GetNotificationPreferences {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        #[expect(dead_code, reason = "only checked while it is decoded")]
+        member_id: OwnId<MemberId>,
     }
 
     get_notification_preferences() -> PreferencesWithTargets
@@ -235,8 +235,7 @@ request! {
     #[derive(Serialize)]
     struct SetNotificationPreferences {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        member_id: OwnId<MemberId>,
         /// Rules for emailing and pushing notifications, at most one per reason. Without a rule, mentions,
         /// direct messages, replies, assignments and requests for reviews and approvals are emailed and
         /// pushed.

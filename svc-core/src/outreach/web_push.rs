@@ -233,16 +233,16 @@ request! {
     /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you already have 10
     /// subscriptions; 409 `not-enabled` if the service has no key for web push.
     #[derive(Serialize)]
+    #[allow(non_snake_case, reason = "a field has its name on the wire")]
     struct RegisterWebPush {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        member_id: OwnId<MemberId>,
         /// The address of the subscription at the push service: https, at a public host.
         endpoint: Text<1, URI_MAX>,
         /// When the subscription expires, as browsers send it. Ignored, because the push service reports the
         /// end.
-        #[serde(rename = "expirationTime")]
-        _expiration_time: Option<f64>,
+        #[allow(non_snake_case, reason = "the name on the wire")]
+        expirationTime: Option<f64>,
         /// The keys for encrypting notifications.
         keys: WebPushKeys,
     }
@@ -315,8 +315,7 @@ request! {
         /// Id of the subscription to remove.
         subscription_id: SubscriptionId,
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        member_id: OwnId<MemberId>,
     }
 
     remove_web_push(subscription_id: SubscriptionId) -> Subscription

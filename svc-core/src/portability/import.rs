@@ -118,7 +118,7 @@ request! {
         pub envelope: Option<Upload>,
     }
 
-    import_workspace(mode: ImportMode) -> ImportResult
+    import_workspace(mode: ImportMode, envelope: Upload) -> ImportResult
 }
 
 impl HasUpload for ImportWorkspace {

@@ -189,7 +189,7 @@ request! {
         envelope: Option<Upload>,
     }
 
-    verify_workspace_export() -> ExportReport
+    verify_workspace_export(envelope: Upload) -> ExportReport
 }
 
 impl HasUpload for VerifyWorkspaceExport {

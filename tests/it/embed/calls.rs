@@ -186,13 +186,13 @@ fn files_go_in_and_come_out() {
         let exported = admin.call(&ExportWorkspace::new()).unwrap();
         exported.save(&path).unwrap();
         let file = File::open(&path).unwrap();
-        let verified = admin.call(&VerifyWorkspaceExport::new().envelope(file.clone())).unwrap();
+        let verified = admin.call(&VerifyWorkspaceExport::new(file.clone())).unwrap();
         assert_eq!(verified.header.workspace_id, admin.workspace_id());
-        let copied = admin.call(&ImportWorkspace::new(ImportMode::New).admin_handle("eve").envelope(file));
+        let copied = admin.call(&ImportWorkspace::new(ImportMode::New, file).admin_handle("eve"));
         let refused = copied.unwrap_err();
         assert_eq!(refused.code(), Code::NotFound, "no member is named so: {refused}");
         let file = File::open(&path).unwrap();
-        let import = ImportWorkspace::new(ImportMode::New).admin_handle("ada").envelope(file);
+        let import = ImportWorkspace::new(ImportMode::New, file).admin_handle("ada");
         let copied = await_without_runtime(admin.call_async(&import)).unwrap();
         let token = copied.admin_token.as_ref().unwrap();
         assert_eq!(service.member(&token.secret).unwrap().workspace_id(), copied.workspace_id);

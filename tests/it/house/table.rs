@@ -415,3 +415,36 @@ fn each_argument_of_a_tool_has_one_type() {
     let named: Vec<&str> = found.iter().map(|line| line.split(':').next().unwrap()).collect();
     assert_eq!(named, [".a", ".b", ".c[]", ".d"], "the control");
 }
+
+/// A field without a setter cannot be sent, and a required field that `new` does not take is forgotten.
+#[test]
+fn every_operation_has_a_request_with_a_setter_for_each_field() {
+    // They determine the encoding of an answer, which a typed call does not have.
+    const OF_ENCODING: [&str; 3] = ["detail", "max_bytes", "offset"];
+    let mut findings = Vec::new();
+    each_operation(|operation, schema| {
+        let name = operation.name();
+        let Some(request) = operation.request() else {
+            if operation.http().frame.is_none() {
+                findings.push(format!("{name} has no request"));
+            }
+            return;
+        };
+        let fields: BTreeSet<String> = request.fields.iter().map(|field| (*field).to_owned()).collect();
+        let mut wanted: BTreeSet<String> = properties(schema).into_iter().map(|(field, _)| field).collect();
+        wanted.retain(|field| fields.contains(field) || !OF_ENCODING.contains(&field.as_str()));
+        if fields != wanted {
+            findings.push(format!("{name}: setters {fields:?}, fields {wanted:?}"));
+        }
+        let taken: BTreeSet<String> = request.required.iter().map(|field| (*field).to_owned()).collect();
+        if taken != required(schema) {
+            findings.push(format!("{name}: `new` takes {taken:?}, required are {:?}", required(schema)));
+        }
+        for cleared in request.cleared {
+            if !request.fields.contains(cleared) {
+                findings.push(format!("{name} clears {cleared}, which is no field"));
+            }
+        }
+    });
+    none(findings);
+}

@@ -278,7 +278,7 @@ fn imports_of_the_operator_and_without_a_limit_are_not_counted() {
 
 fn import_as_instance(world: &World, file: &Value) -> ImportResult {
     let file = file.as_object().unwrap().clone();
-    let input = ImportWorkspace::new(ImportMode::New).admin_handle("ada").envelope(file);
+    let input = ImportWorkspace::new(ImportMode::New, file).admin_handle("ada");
     world.service.call_as_instance(WorkspaceId::INSTANCE, &input).unwrap()
 }
 

@@ -61,7 +61,7 @@ pub fn export(stage: &Stage) -> CompleteSpool {
 
 /// Restores a copy of a stage's workspace next to it.
 pub fn restore(stage: &Stage, file: &CompleteSpool) {
-    let input = ImportWorkspace::new(ImportMode::Restore).envelope(File::from(file.clone()));
+    let input = ImportWorkspace::new(ImportMode::Restore, File::from(file.clone()));
     let imported = stage.service.call_as_instance(WorkspaceId::INSTANCE, &input);
     assert!(imported.expect("an import").created, "the workspace was there before");
 }

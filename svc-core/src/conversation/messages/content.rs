@@ -86,7 +86,7 @@ impl ContentBlock {
     }
 
     /// Creates a block with a JSON object for programs.
-    pub fn data(data: Metadata) -> Self {
+    pub fn data(data: serde_json::Value) -> Self {
         Self(json!({"type": "data", "data": data}))
     }
 

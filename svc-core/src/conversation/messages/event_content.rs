@@ -39,13 +39,15 @@ use crate::store::{Engine, columns};
 #[non_exhaustive]
 pub struct OpenedEvent {
     #[serde(flatten)]
-    stored: StoredEvent,
+    pub stored: StoredEvent,
     /// Content of the message as of this event, even if the message was edited later.
     ///
     /// Present only for events of the kinds MessagePosted and MessageEdited.
     #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<EventMessage>,
+    pub message: Option<EventMessage>,
 }
+
+crate::request::dereferences! { OpenedEvent => stored: StoredEvent }
 
 impl OpenedEvent {
     /// Returns the payload's field `attribution`, which identifies the member who caused the event.
@@ -57,17 +59,18 @@ impl OpenedEvent {
 
 /// Content of a message at the time of an event.
 #[derive(Debug, Serialize, JsonSchema)]
-struct EventMessage {
+#[non_exhaustive]
+pub struct EventMessage {
     /// Whether the message was withdrawn after the event.
-    withdrawn: bool,
+    pub withdrawn: bool,
     /// Whether the message is live but cannot be decrypted, because the database or a key is damaged.
-    unreadable: bool,
+    pub unreadable: bool,
     /// Body of the message; blank if the message is withdrawn or unreadable.
-    body: String,
+    pub body: String,
     /// Metadata of the message; empty if the message is withdrawn or unreadable.
-    metadata: Metadata,
+    pub metadata: Metadata,
     /// Content blocks in addition to the body; empty if the message is withdrawn or unreadable.
-    content: Vec<Block>,
+    pub content: Vec<Block>,
 }
 
 /// Adds the plaintext of messages to a page of events that the caller may see.

@@ -43,6 +43,12 @@ pub struct GivenMetadata(Metadata);
 
 impl crate::argument::Field for GivenMetadata {}
 
+impl crate::argument::Argument<GivenMetadata> for serde_json::Value {
+    fn value(self) -> serde_json::Value {
+        self
+    }
+}
+
 impl crate::argument::Argument<GivenMetadata> for serde_json::Map<String, serde_json::Value> {
     fn value(self) -> serde_json::Value {
         serde_json::Value::Object(self)

@@ -23,8 +23,8 @@ request! {
     /// Fails with 403 `forbidden` if `member_id` is not you.
     pub(super) struct ListInbox {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        #[expect(dead_code, reason = "only checked while it is decoded")]
+        member_id: OwnId<MemberId>,
         /// True: only unread items. False: only read items.
         unread: Option<bool>,
         /// Only items with this reason, even if they also have a stronger reason.
@@ -41,7 +41,7 @@ request! {
 }
 
 pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> {
-    let ListInbox { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
+    let ListInbox { member_id: _, unread, reason, newest_first, cursor, limit } = input;
     load_list(
         cx,
         InboxList::Inbox,
@@ -59,8 +59,8 @@ request! {
     /// Fails with 403 `forbidden` if `member_id` is not you.
     pub(super) struct ListMentions {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        #[expect(dead_code, reason = "only checked while it is decoded")]
+        member_id: OwnId<MemberId>,
         /// True: only unread items. False: only read items.
         unread: Option<bool>,
         /// Only items with this reason, even if they also have a stronger reason.
@@ -77,7 +77,7 @@ request! {
 }
 
 pub(super) fn list_mentions(cx: &Read<'_>, input: &ListMentions) -> Result<InboxPage> {
-    let ListMentions { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
+    let ListMentions { member_id: _, unread, reason, newest_first, cursor, limit } = input;
     let wanted = ListFilter { unread: *unread, reason: *reason, newest_first: *newest_first };
     load_list(cx, InboxList::Mentions, &wanted, *cursor, *limit)
 }

@@ -55,8 +55,7 @@ request! {
     #[derive(Serialize)]
     pub(super) struct MarkInboxRead {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        member_id: OwnId<MemberId>,
         /// Selects all items up to this log position.
         up_to_lsn: Option<Lsn>,
         /// Selects the items at these log positions.
@@ -85,8 +84,7 @@ request! {
     #[derive(Serialize)]
     pub(super) struct MarkMentionsRead {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        member_id: OwnId<MemberId>,
         /// Selects all items up to this log position.
         up_to_lsn: Option<Lsn>,
         /// Selects the items at these log positions.

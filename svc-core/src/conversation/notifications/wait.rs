@@ -28,8 +28,8 @@ request! {
     /// Fails with 403 `forbidden` if `member_id` is not you.
     pub(super) struct WaitForMention {
         /// Your member id.
-        #[serde(rename = "member_id")]
-        _member_id: OwnId<MemberId>,
+        #[expect(dead_code, reason = "only checked while it is decoded")]
+        member_id: OwnId<MemberId>,
         timeout_secs: Option<WaitSecs>,
     }
 

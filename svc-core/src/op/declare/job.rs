@@ -19,8 +19,21 @@ use crate::op::run::context::{Read, Write};
 /// The macro `request!` implements this trait for the one output of the operation. Inputs of operations that
 /// have no request, such as framed operations, are listed in [`without_requests!`].
 pub trait InputType<O>: DeserializeOwned + JsonSchema + Send + Sync + 'static {
-    /// Name of the operation, if programs call it with a request.
-    const OPERATION: Option<&'static str> = None;
+    /// The request for the operation, if programs call it with one.
+    const REQUEST: Option<RequestShape> = None;
+}
+
+/// The names in a request: of its operation, and of the fields that a program can set.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestShape {
+    /// Name of the operation.
+    pub operation: &'static str,
+    /// The fields that `new` takes.
+    pub required: &'static [&'static str],
+    /// All fields, each of which has a setter.
+    pub fields: &'static [&'static str],
+    /// The fields that have a method to clear them.
+    pub cleared: &'static [&'static str],
 }
 
 /// Declares the input types of operations that have no request.
@@ -256,6 +269,7 @@ pub trait LongPoll {
 /// The output of a wait: either the awaited result or [`TimedOut`], each as one JSON object.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum WaitOutput<O> {
     /// The awaited event has occurred.
     Ready(O),
@@ -265,9 +279,10 @@ pub enum WaitOutput<O> {
 
 /// The result of a wait whose timeout has expired.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TimedOut {
     /// Always true. This is the only member of the object.
-    timed_out: bool,
+    pub timed_out: bool,
 }
 
 impl<O> WaitOutput<O> {

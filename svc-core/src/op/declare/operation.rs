@@ -20,7 +20,7 @@ use crate::op::declare::docs::Docs;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
-use crate::op::declare::job::{FilePrecheck, FirstSteps, InputType, Job};
+use crate::op::declare::job::{FilePrecheck, FirstSteps, InputType, Job, RequestShape};
 use crate::op::declare::lean_answer::LeanForm;
 use crate::op::declare::sample::Fixture;
 use crate::op::run::settings::SharedState;
@@ -79,8 +79,8 @@ pub(crate) struct ExecutionSettings {
     /// How repeated requests are recognised and answered, if requests may have an idempotency key.
     pub repeat_policy: Option<RepeatPolicy>,
     pub prepare_call: PrepareCall,
-    /// Name of the operation whose request has this input, if a request has it.
-    pub requested_as: Option<&'static str>,
+    /// The request for the operation, if programs call it with one.
+    pub request: Option<RequestShape>,
     /// Type of the output.
     pub output_type: TypeId,
 }
@@ -136,7 +136,7 @@ impl Operation {
                     }
                     prepare(input, shared, now)
                 }),
-                requested_as: I::OPERATION,
+                request: I::REQUEST,
                 output_type: TypeId::of::<O>(),
             },
             docs: Docs {
@@ -358,6 +358,11 @@ impl Operation {
     /// Returns the name of the operation. The MCP tool and the OpenAPI operation have the same name.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Returns the names in the operation's request, if programs call the operation with one.
+    pub fn request(&self) -> Option<RequestShape> {
+        self.run.request
     }
 
     /// Returns the HTTP endpoint of the operation.

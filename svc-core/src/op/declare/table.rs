@@ -406,7 +406,7 @@ fn check_operation(operation: &Operation) -> Result<()> {
     if operation.access().personal && !operation.docs().refuses.contains(&Code::Forbidden) {
         return defect("is personal and does not declare that it fails with `forbidden`");
     }
-    if operation.run.requested_as.is_some_and(|name| name != operation.name()) {
+    if operation.request().is_some_and(|request| request.operation != operation.name()) {
         return defect("has the input of another operation");
     }
     let schema = operation.input_schema();
