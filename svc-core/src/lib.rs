@@ -73,7 +73,9 @@ mod embed;
 pub use audit::state::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
 pub use coordination::claims::{ClaimEnd, end_all_claims};
 pub use coordination::notices::{NewNotice, post_notice};
-pub use embed::{Builder, Member};
+pub use embed::{
+    Builder, Claim, ClaimOptions, Event, Events, Filter, Member, Since, Stopper, Worker, WorkerOptions,
+};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::{operation_table, verify_export, verify_state};
 pub use host::rewrap::RewrapReport;
@@ -82,7 +84,9 @@ pub use host::setup::{Established, IssuedToken, NamedMember, NamedWorkspace};
 pub use host::{ops, service, setup};
 pub use log::bus::EventFilter;
 pub use log::cache::{Cached, Lifetime};
-pub use log::event::{Attribution, CachedEntryKind, Event, EventKind, RecordedEvent, Subject};
+pub use log::event::{
+    Attribution, CachedEntryKind, Event as EventPayload, EventKind, RecordedEvent, Subject,
+};
 pub use log::replay::ReplayedEvent;
 pub use log::{chain, key_tree, seal, signed_note, verify};
 pub use op::{HealthResult, WaitCounts};
@@ -93,3 +97,4 @@ pub use store::{
     Conn, Database, Engine, ExecutedStatement, FromRow, FromValue, OpenMode, Param, Row, StatementCounts,
     ToParam, Value, Watcher,
 };
+pub use time::Clock;

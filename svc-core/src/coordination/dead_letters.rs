@@ -88,7 +88,7 @@ pub(crate) fn feature() -> Feature {
 
 /// A claim ended without a result while a budget limit was used up, and the thread got a dead letter.
 #[derive(Serialize, JsonSchema)]
-struct ClaimFailed<'a> {
+pub(in crate::coordination) struct ClaimFailed<'a> {
     /// Id of the thread whose claim ended.
     thread_id: ThreadId,
     /// The member who held the claim.

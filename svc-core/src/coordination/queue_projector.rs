@@ -9,9 +9,10 @@ use crate::Result;
 use crate::conversation::channels::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
 use crate::coordination::budget_ops::thread::ThreadBudgetSet;
 use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
-use crate::coordination::dead_letters::DeadLetterRequeued;
+use crate::coordination::dead_letters::{ClaimFailed, DeadLetterRequeued};
 use crate::coordination::dependencies::{ThreadDependencyAdded, ThreadDependencyRemoved, ThreadReady};
 use crate::coordination::footprint_ops::ThreadFootprintChanged;
+use crate::coordination::lifecycle::cancel::ThreadCancelled;
 use crate::coordination::lifecycle::transition::ThreadStateChanged;
 use crate::coordination::lifecycle::{ThreadCreated, ThreadPriorityChanged, ThreadSkillsChanged};
 use crate::coordination::queue::{
@@ -22,6 +23,15 @@ use crate::coordination::thread_row::threads_of_workspace;
 use crate::id::{ChannelId, ThreadId};
 use crate::log::event::{Event, RecordedEvent};
 use crate::op::{Feature, Records, Write};
+
+/// The kinds of events in a thread with which its claim may end.
+pub(crate) const CLAIM_ENDS: [&str; 5] = [
+    ThreadAssignmentChanged::KIND,
+    ClaimExpired::KIND,
+    ClaimFailed::KIND,
+    ThreadCancelled::KIND,
+    ThreadStateChanged::KIND,
+];
 
 pub(crate) fn feature() -> Feature {
     Feature::new()

@@ -215,9 +215,12 @@ impl Service {
 
     /// Closes the service: ends waits, finishes the calls and changes in progress, and stops all threads.
     ///
-    /// Other handles of the service then fail with 503 `closing`. Fails if a thread has panicked.
+    /// Workers finish their tasks, and other claims are released. Other handles of the service then fail with
+    /// 503 `closing`. Fails if a claim could not be released or a thread has panicked.
     pub fn close(self) -> Result<()> {
+        let caller = std::thread::current().id();
+        self.keeper().end_workers(caller);
         self.calls().close();
-        outside_runtime(|| self.shut_down())
+        outside_runtime(|| self.shut_down(caller))
     }
 }

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::host::calls::Calls;
 use crate::host::service::Service;
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::whoami::whoami::Whoami;
@@ -109,6 +111,49 @@ impl Member {
     /// `malformed-request`.
     pub fn idempotent(&self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..self.clone() }
+    }
+
+    /// Returns the service.
+    pub(super) fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Returns the member without an idempotency key.
+    pub(super) fn without_key(&self) -> Self {
+        Self { key: None, ..self.clone() }
+    }
+
+    /// Calls an operation that waits, until `waits` is closed or the deadline has passed.
+    ///
+    /// Also returns the position of the log up to which the operation has read.
+    pub(super) fn wait<R: Request>(
+        &self,
+        request: &R,
+        waits: &Calls,
+        deadline: Option<Instant>,
+    ) -> Result<Option<(R::Output, Option<i64>)>> {
+        self.service.wait_until(library_request(&self.token), request, waits, deadline)
+    }
+
+    /// Calls an operation as [`Member::call`] does, and also returns the position that the log had reached.
+    pub(super) fn call_at<R: Request>(&self, request: &R) -> Result<(R::Output, i64)> {
+        let operation = self.service.table().operation_of::<R>()?;
+        let input = self.with_key(request.fields().input()?)?;
+        let reply = self.service.call_blocking(operation, library_request(&self.token), &input)?;
+        let lsn = reply.lsn.unwrap_or(0);
+        Ok((reply.output()?, lsn))
+    }
+
+    /// Returns the last position of the workspace's log.
+    pub(super) fn log_position(&self) -> Result<i64> {
+        self.call_at(&Whoami::new()).map(|(_, lsn)| lsn)
+    }
+
+    /// Calls an operation although the service is being closed.
+    pub(super) fn call_while_closing<R: Request>(&self, request: &R) -> Result<R::Output> {
+        let operation = self.service.table().operation_of::<R>()?;
+        let input = request.fields().input()?;
+        self.service.call_unchecked(operation, library_request(&self.token), &input, |done| done)?.output()
     }
 
     /// Returns the operation that programs call by the name `name`.

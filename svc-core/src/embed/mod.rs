@@ -5,9 +5,16 @@
 
 mod builder;
 mod member;
+mod lease;
+mod claim;
+mod events;
+mod worker;
 
 pub use builder::Builder;
+pub use claim::{Claim, ClaimOptions};
+pub use events::{Event, Events, Filter, Since, Stopper};
 pub use member::Member;
+pub use worker::{Worker, WorkerOptions};
 
 use crate::error::{Error, Result};
 

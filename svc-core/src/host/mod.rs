@@ -5,7 +5,8 @@
 mod start_checks;
 mod delivery_slots;
 mod core_health;
-mod calls;
+pub(crate) mod calls;
+pub(crate) mod keeper;
 pub(crate) mod features;
 mod housekeeping;
 mod scheduler;

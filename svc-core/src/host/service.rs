@@ -4,7 +4,7 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Arc, Mutex};
-use std::thread::{JoinHandle, available_parallelism};
+use std::thread::{JoinHandle, ThreadId, available_parallelism};
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
@@ -20,6 +20,7 @@ use crate::host::calls::Calls;
 use crate::host::core_health::ProcessState;
 use crate::host::features;
 use crate::host::housekeeping::Maintenance;
+use crate::host::keeper::ClaimKeeper;
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
 use crate::host::start_checks;
@@ -42,7 +43,7 @@ use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher};
 use crate::stream::resource_subscriptions::ResourceSubscriptions;
 use crate::stream::subscriptions::{BegunSubscription, Subscription, Subscriptions};
-use crate::sync::lock;
+use crate::sync::{join, lock};
 use crate::time::{Clock, Monotonic, Time};
 
 /// The options for opening a service.
@@ -183,6 +184,8 @@ struct Inner {
     health: LastHealth,
     /// The calls of the program in whose process the service runs.
     calls: Calls,
+    /// The claims that the program holds.
+    keeper: ClaimKeeper,
     /// The folder of a service in memory, until the service is closed.
     folder: Mutex<Option<tempfile::TempDir>>,
 }
@@ -242,9 +245,19 @@ impl Service {
         let subscriptions = Subscriptions::default();
         let health = LastHealth::default();
         let calls = Calls::default();
+        let keeper = ClaimKeeper::default();
         let folder = Mutex::new(options.folder);
         Ok(Self {
-            inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process, health, calls, folder }),
+            inner: Arc::new(Inner {
+                dispatch,
+                subscriptions,
+                scheduler,
+                process,
+                health,
+                calls,
+                keeper,
+                folder,
+            }),
         })
     }
 
@@ -467,11 +480,17 @@ impl Service {
         &self.inner.calls
     }
 
+    /// Returns the claims that the program holds.
+    pub(crate) fn keeper(&self) -> &ClaimKeeper {
+        &self.inner.keeper
+    }
+
     /// Stops the threads of the service, after which every request fails.
     ///
-    /// Fails if a thread has panicked.
-    pub(crate) fn shut_down(&self) -> Result<()> {
-        self.inner.shut_down()
+    /// `caller` is the thread that waits for this. Fails if a claim was not released, or a thread has
+    /// panicked.
+    pub(crate) fn shut_down(&self, caller: ThreadId) -> Result<()> {
+        self.inner.shut_down(caller)
     }
 }
 
@@ -523,9 +542,13 @@ fn start_timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
 }
 
 impl Inner {
-    /// Stops the threads. Fails if one of them has panicked. Further calls have no effect.
-    fn shut_down(&self) -> Result<()> {
-        // Done first, so that nothing below waits for a read.
+    /// Releases the claims of the program and stops the threads. Further calls have no effect.
+    ///
+    /// `caller` is the thread that waits for this. Fails if a claim was not released, or a thread has
+    /// panicked.
+    fn shut_down(&self, caller: ThreadId) -> Result<()> {
+        let released = self.keeper.close(&self.dispatch, caller);
+        // Done before the rest, so that nothing below waits for a read.
         self.dispatch.executor.interrupt_reads();
         self.dispatch.bus.close();
         self.dispatch.limits.close();
@@ -534,24 +557,26 @@ impl Inner {
         let mut stopped = true;
         let chores = lock(&self.process.threads.scheduler).take();
         if let Some(thread) = chores {
-            stopped &= thread.join().is_ok();
+            stopped &= join(thread, caller);
         }
-        stopped &= self.dispatch.executor.close();
+        stopped &= self.dispatch.executor.close(caller);
         self.dispatch.rounds.close();
         let others: Vec<JoinHandle<()>> = lock(&self.process.threads.other_threads).drain(..).collect();
         for thread in others {
-            stopped &= thread.join().is_ok();
+            stopped &= join(thread, caller);
         }
         if let Some(folder) = lock(&self.folder).take() {
             folder.close().map_err(Error::internal)?;
         }
-        if stopped { Ok(()) } else { Err(Error::internal("a thread of the service has panicked")) }
+        let stopped =
+            if stopped { Ok(()) } else { Err(Error::internal("a thread of the service has panicked")) };
+        released.and(stopped)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Err(error) = self.shut_down() {
+        if let Err(error) = self.shut_down(std::thread::current().id()) {
             tracing::error!(%error, cause = ?error.cause(), "the service was not shut down cleanly");
         }
     }

@@ -1,13 +1,17 @@
 //! Calls operations with requests and outputs of Rust types, from within the process.
 
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Instant;
 
 use crate::error::{Error, Result};
+use crate::host::calls::Calls;
 use crate::host::service::{Service, await_reply, block_on_reply};
 use crate::id::WorkspaceId;
 use crate::identity::whoami::{Bearer, bearer, whoami};
-use crate::op::{Admission, Effect, Input, Operation, Reply, RequestHead, RunOn, Surface};
+use crate::op::{Admission, Effect, Input, Operation, Reply, ReplyCallback, RequestHead, RunOn, Surface};
 use crate::request::Request;
+use crate::store::budget::interrupted_error;
 
 /// The reply to a call of an operation by type.
 #[derive(Debug)]
@@ -74,11 +78,60 @@ impl Service {
         input: &Input,
     ) -> Result<Reply> {
         let mut call = self.calls().begin()?;
+        let is_wait = operation.effect() == Effect::Wait;
+        self.call_unchecked(operation, head, input, |done| if is_wait { call.as_wait(done) } else { done })
+    }
+
+    /// Calls an operation and blocks until it is done, also while the service is being closed.
+    ///
+    /// `wrap` returns the callback to pass to the core.
+    pub(crate) fn call_unchecked(
+        &self,
+        operation: &Arc<Operation>,
+        head: RequestHead,
+        input: &Input,
+        wrap: impl FnOnce(ReplyCallback) -> ReplyCallback,
+    ) -> Result<Reply> {
         let admission = self.admit_blocking(operation, head)?;
-        block_on_reply(|done| {
-            let done = if operation.effect() == Effect::Wait { call.as_wait(done) } else { done };
-            self.dispatch().start(operation, admission, input, RunOn::Caller, done)
-        })
+        block_on_reply(|done| self.dispatch().start(operation, admission, input, RunOn::Caller, wrap(done)))
+    }
+
+    /// Calls an operation that waits, until `waits` or the service is closed.
+    ///
+    /// Returns the output, and the position of the log up to which the operation has read, or `None` if the
+    /// operation has not ended by `deadline`.
+    pub(crate) fn wait_until<R: Request>(
+        &self,
+        head: RequestHead,
+        request: &R,
+        waits: &Calls,
+        deadline: Option<Instant>,
+    ) -> Result<Option<(R::Output, Option<i64>)>> {
+        let operation = self.table().operation_of::<R>()?;
+        let input = request.fields().input()?;
+        let (mut inner, mut outer) = (waits.begin()?, self.calls().begin()?);
+        let admission = self.admit_blocking(operation, head)?;
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let done: ReplyCallback = Box::new(move |outcome| {
+            // After the deadline, the outcome has no receiver.
+            let _ = sender.send(outcome);
+        });
+        let done = outer.as_wait(inner.as_wait(done));
+        let handle = self.dispatch().start(operation, admission, &input, RunOn::Caller, done);
+        let outcome = match deadline {
+            None => receiver.recv().ok(),
+            Some(deadline) => {
+                match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                    Err(RecvTimeoutError::Timeout) => return Ok(None),
+                    received => received.ok(),
+                }
+            }
+        };
+        drop(handle);
+        // The core drops a request without a reply only if the service shuts down.
+        let reply = outcome.unwrap_or_else(|| Err(interrupted_error()))?;
+        let lsn = reply.lsn;
+        Ok(Some((reply.output()?, lsn)))
     }
 
     /// Calls an operation, without a runtime. Dropping the future abandons a wait.

@@ -441,7 +441,7 @@ fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
     (1..=TASKS).for_each(|n| executor.write(Box::new(Insert { n, sender: sender.clone() })));
     drop(sender);
     let outcomes: BTreeMap<i64, Option<Code>> = receiver.iter().collect();
-    executor.close();
+    executor.close(std::thread::current().id());
     assert_eq!(outcomes.len(), usize::try_from(TASKS).unwrap(), "seed {seed}: each finishes once");
     let stored: BTreeSet<i64> = subject.stored().into_iter().collect();
     for (n, outcome) in &outcomes {

@@ -1,7 +1,10 @@
 //! Programs that embed the service: opening it, and calling operations as its members.
 
 mod calls;
+mod claims;
+mod events;
 mod opening;
+mod workers;
 
 use svc_core::{Builder, Database, Engine, Established, Member, Service};
 use svc_tests::database::{TestDatabase, engines};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::MessagePost;
 use svc_core::id::ChannelId;
 use svc_core::op::{Answer, Feature, Fixture, Operation, Read, Sample, SampleCaller, Write, contract, write};
-use svc_core::{Engine, Error, Event, EventKind, Result, Subject};
+use svc_core::{Engine, Error, EventKind, EventPayload, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
@@ -60,7 +60,7 @@ struct ChannelWaved {
     times: u8,
 }
 
-impl Event for ChannelWaved {
+impl EventPayload for ChannelWaved {
     const KIND: &'static str = "ChannelWaved";
 
     fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {

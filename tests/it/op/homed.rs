@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use svc_core::id::{ChannelId, MemberId, WorkspaceId};
 use svc_core::op::{Credential, Effect, Feature, Read, Write, changing};
-use svc_core::{Error, Event, EventKind, Result, Subject};
+use svc_core::{Error, EventKind, EventPayload, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
@@ -31,7 +31,7 @@ struct Knocked {
 // Without a credential there are no idempotency keys.
 svc_tests::keeps_nothing!(Knock => Knocked);
 
-impl Event for Knocked {
+impl EventPayload for Knocked {
     const KIND: &'static str = "Knocked";
 
     fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {

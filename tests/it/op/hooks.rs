@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceWrite;
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
 use svc_core::op::{Condition, Feature, GuardedCall, Operation, Read, UnmetRequirement, Write, write};
-use svc_core::{Engine, Error, Event, EventKind, RecordedEvent, Result, Subject};
+use svc_core::{Engine, Error, EventKind, EventPayload, RecordedEvent, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
 
@@ -22,7 +22,7 @@ struct BellRung {
     echoes: i64,
 }
 
-impl Event for BellRung {
+impl EventPayload for BellRung {
     const KIND: &'static str = "BellRung";
 
     fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {
@@ -41,7 +41,7 @@ struct BellHeard {
     first: i64,
 }
 
-impl Event for BellHeard {
+impl EventPayload for BellHeard {
     const KIND: &'static str = "BellHeard";
 
     fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {

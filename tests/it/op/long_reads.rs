@@ -15,7 +15,7 @@ use svc_core::id::WorkspaceId;
 use svc_core::limits::LONG_READ_MAX;
 use svc_core::op::{Feature, Read, reading};
 use svc_core::time::Time;
-use svc_core::{Attribution, Engine, Event, Result, Subject};
+use svc_core::{Attribution, Engine, EventPayload, Result, Subject};
 use svc_tests::client::Answer;
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::until;
@@ -144,7 +144,7 @@ struct MemberThought {
     matter: String,
 }
 
-impl Event for MemberThought {
+impl EventPayload for MemberThought {
     const KIND: &'static str = "MemberThought";
 
     fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {

@@ -15,7 +15,7 @@ use svc_core::id::{MemberId, MessageId};
 use svc_core::key_tree::{Binding, KeyTree, LEAVES};
 use svc_core::seal::{MessageKey, Sealer};
 use svc_core::time::Time;
-use svc_core::{Attribution, Event, Subject};
+use svc_core::{Attribution, EventPayload, Subject};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ struct MessagePosted {
     sealed: String,
 }
 
-impl Event for MessagePosted {
+impl EventPayload for MessagePosted {
     const KIND: &'static str = "MessagePosted";
 
     fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {

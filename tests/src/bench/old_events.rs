@@ -8,7 +8,7 @@ use serde_json::Value;
 use svc_core::chain::Link;
 use svc_core::signed_note::NoteSigner;
 use svc_core::time::{Clock, Time};
-use svc_core::{Attribution, Event, OpenMode, RateSettings, Service, ServiceOptions, Subject};
+use svc_core::{Attribution, EventPayload, OpenMode, RateSettings, Service, ServiceOptions, Subject};
 
 use super::stage::Stage;
 use crate::database::TestDatabase;
@@ -26,7 +26,7 @@ struct Old {
     text: &'static str,
 }
 
-impl Event for Old {
+impl EventPayload for Old {
     const KIND: &'static str = "Old";
 
     fn replay(_: &svc_core::ReplayedEvent<'_>) -> svc_core::Result<()> {

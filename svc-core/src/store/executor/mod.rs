@@ -17,7 +17,7 @@ mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -28,7 +28,7 @@ use super::engine::{Engine, StatementCounts, WalTruncation};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::SCANNER_THREADS;
-use crate::sync::lock;
+use crate::sync::{join, lock};
 use crate::time::Clock;
 pub(crate) use batched::BatchFlush;
 use batched::BatchedReads;
@@ -271,14 +271,15 @@ impl<S: BatchState> Executor<S> {
 
     /// Finishes queued changes, interrupts reads, and stops the core threads.
     ///
-    /// Returns whether none of the threads has panicked.
-    pub fn close(&self) -> bool {
+    /// `caller` is the thread that waits for this, which may be one of them. Returns whether none of the
+    /// threads has panicked.
+    pub fn close(&self, caller: ThreadId) -> bool {
         self.lanes.iter().for_each(|lane| lane.close());
         self.interrupt_reads();
         [&self.reads, &self.long_reads, &self.scans, &self.health].into_iter().for_each(|pool| pool.close());
         let threads: Vec<JoinHandle<()>> = lock(&self.threads).drain(..).collect();
         // A core thread catches the panics of its tasks.
-        threads.into_iter().map(|thread| thread.join().is_ok()).fold(true, |all, one| all && one)
+        threads.into_iter().map(|thread| join(thread, caller)).fold(true, |all, one| all && one)
     }
 
     fn lane(&self, workspace: WorkspaceId) -> Option<&Arc<WriterLane<S>>> {
@@ -437,7 +438,7 @@ mod tests {
         executor.flush_batched();
         drop(sender);
         assert_eq!(receiver.iter().collect::<Vec<_>>(), [[277, 277], [277, 277], [277, 277]]);
-        executor.close();
+        executor.close(std::thread::current().id());
         let (sender, receiver) = mpsc::channel();
         executor.write(Box::new(Numbered(1, sender)));
         assert_eq!(receiver.recv().unwrap(), (1, false), "a closed executor rejects tasks");
@@ -505,7 +506,7 @@ mod tests {
             over.store(true, Ordering::Relaxed);
             assert_eq!(cut, [WalTruncation::Done; 20]);
         });
-        executor.close();
+        executor.close(std::thread::current().id());
         assert_eq!(executor.truncate_wal().unwrap(), WalTruncation::Done);
         let log = std::fs::metadata(path.with_extension("db-wal")).unwrap();
         assert_eq!(log.len(), 0);

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::request::ConsumerId;
 use crate::error::{Error, Result};
-use crate::id::MemberId;
+use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::identity::sessions::ended_rows_chore;
 use crate::op::{Chore, Dispatch, Read, ServiceWork, Surface, Write};
@@ -221,6 +221,43 @@ impl Consumer {
     }
 }
 
+/// A consumer that a program in this process holds. Each acknowledgement is written immediately.
+pub(crate) struct EmbeddedConsumer {
+    workspace: WorkspaceId,
+    member: MemberId,
+    id: ConsumerId,
+    holder: Uuid,
+}
+
+impl EmbeddedConsumer {
+    /// Takes a consumer over as [`Consumer::take_over`] does, and returns the consumer with its position.
+    pub fn take_over(
+        dispatch: &Arc<Dispatch>,
+        (workspace, member): (WorkspaceId, MemberId),
+        id: ConsumerId,
+    ) -> Result<(Self, i64)> {
+        let name = id.as_str().to_owned();
+        let (holder, position, _) = dispatch.change_as_instance(workspace, Surface::System, move |cx| {
+            take_consumer(cx, member, &name, None)
+        })?;
+        Ok((Self { workspace, member, id, holder }, position))
+    }
+
+    /// Writes that the program has processed the events up to `position`.
+    ///
+    /// A lower position than the stored one changes nothing. Fails with 409 `wrong-state` if a newer
+    /// connection holds the consumer.
+    pub fn acknowledge(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
+        let (workspace, member, holder) = (self.workspace, self.member, self.holder);
+        let name = self.id.as_str().to_owned();
+        let moved = dispatch.change_as_instance(workspace, Surface::System, move |cx| {
+            let now = cx.now();
+            cx.change(ADVANCE_POSITION, &[&workspace, &member, &name, &holder, &position, &now])
+        })?;
+        if moved == 0 { Err(consumer_taken_over_error()) } else { Ok(()) }
+    }
+}
+
 /// Returns the error for a connection whose consumer was taken over by a newer connection.
 pub(super) fn consumer_taken_over_error() -> Error {
     Error::wrong_state("a newer connection holds this consumer")
@@ -274,6 +311,11 @@ const SET_HOLDER: &str = "
 /// Sets the position of the consumer, if the connection `$4` still holds the consumer.
 const SET_POSITION: &str = "
     update consumers set after_id = $5, seen_at = $6
+    where workspace_id = $1 and member_id = $2 and consumer_id = $3 and holder = $4";
+
+/// Sets the position of the consumer as `SET_POSITION` does, unless it is lower than the stored one.
+const ADVANCE_POSITION: &str = "
+    update consumers set after_id = case when after_id < $5 then $5 else after_id end, seen_at = $6
     where workspace_id = $1 and member_id = $2 and consumer_id = $3 and holder = $4";
 
 const ANY_UNUSED: &str = "select 1 from consumers where seen_at <= $1 limit 1";

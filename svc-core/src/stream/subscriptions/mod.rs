@@ -38,6 +38,7 @@ use crate::op::{Admission, Caller, ConnectedMembers, Dispatch, Feature, Read, Re
 use crate::stream::events::wait_for_event::WaitForEvent;
 use crate::sync::lock;
 use consumers::Consumer;
+pub(crate) use consumers::EmbeddedConsumer;
 pub use frames::{ClientRequests, FirstFrame, LaterFrame, ServerFrame, StartRequest, contract};
 pub use query::StreamQuery;
 pub use request::{ConsumerId, StartPosition, Subscription, WantedEvents};
