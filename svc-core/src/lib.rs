@@ -1,22 +1,35 @@
-//! The core of the Agent Collaboration Service: one place where a team of agents and people coordinate work.
+//! The Agent Collaboration Service as a library: one place where a team of agents and people coordinate work.
 //!
 //! Workspaces contain channels, channels contain threads, and a thread is a task; threads contain messages,
-//! claims and results. This crate owns storage, the claim engine, sealing and the event chain, and defines
-//! every operation. The shells (`svc-http`, `svc-mcp-stdio`, `svc-cli`) frame bytes and call this crate.
+//! claims and results. A program opens a [`Service`], gets a [`Member`] for each token that it acts with, and
+//! calls operations as that member, with the requests in [`api`]:
 //!
-//! [`setup`] creates a database, on SQLite or Postgres ([`Database`]), with its first workspace. [`Service`]
-//! opens a database with [`ServiceOptions`]. A service owns the connections and the threads that use them,
-//! and runs requests:
+//! ```
+//! use serde_json::json;
+//! use svc_core::api::{CreateChannel, CreateThread};
+//! use svc_core::{ClaimOptions, Service};
 //!
-//! - [`Service::admit`] admits a request by its head: rate limit, credential, capability.
-//! - [`Service::run`] runs the operation with its input ([`op::Input`]) and returns an [`op::Reply`], or an
-//!   [`Error`] with a [`Code`] and a status.
+//! let (service, first) = Service::in_memory()?;
+//! let admin = service.member(&first.token.secret)?;
+//! let channel = admin.call(&CreateChannel::new("general"))?;
+//! admin.call(&CreateThread::new(channel.id, "Fix the build"))?;
 //!
-//! [`operation_table`] lists every operation with its input and output schema. [`verify`] checks the event
-//! chain of a database or an export without a service.
+//! let agent = service.member(&first.agent_token.secret)?;
+//! if let Some(claim) = agent.claim_next(&ClaimOptions::new())? {
+//!     claim.post("The build is fixed.")?;
+//!     claim.finish(json!({"fixed": true}))?;
+//! }
+//! service.close()?;
+//! # Ok::<(), svc_core::Error>(())
+//! ```
 //!
-//! The core reads no environment variable and prints nothing; it reports the causes of failures to
-//! `tracing`.
+//! A [`Claim`] is renewed until it ends, a [`Worker`] does tasks as they come, and [`Events`] follows the
+//! log. Every call fails with an [`Error`], which has a [`Code`], a detail and the next step. The library
+//! reads no environment variable and prints nothing; it reports the causes of failures to `tracing`.
+//!
+//! The shells (`svc-http`, `svc-mcp-stdio`, `svc-cli`) admit requests from the network with
+//! [`Service::admit`] and run them with [`Service::run`]. [`operation_table`] lists every operation with its
+//! schemas, and [`verify`] checks the event chain of a database or an export without a service.
 //!
 //! `ARCHITECTURE.md` beside the sources explains how the crate is built, with a glossary; `CONVENTIONS.md`
 //! explains how its code is written, and `DECISIONS.md` explains the design of its large parts.

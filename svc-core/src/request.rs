@@ -171,7 +171,7 @@ macro_rules! request {
             const REQUEST: Option<$crate::op::RequestShape> = Some($crate::op::RequestShape {
                 operation: stringify!($operation),
                 required: &[$(stringify!($required)),*],
-                fields: &[$(stringify!($field)),*],
+                fields: &[$($crate::request::wire_name!({ $(#[$($attribute)*])* } $field)),*],
                 cleared: &[$($(stringify!($cleared)),*)?],
             });
         }
@@ -319,9 +319,9 @@ macro_rules! builder {
                     #[doc = ""]
                 ]
                 #[must_use]
-                #[allow(non_snake_case, reason = "a setter has the name of its field on the wire")]
                 pub fn $field(self, value: impl $crate::argument::Argument<$type>) -> Self {
-                    Self(self.0.with::<$type>(stringify!($field), value))
+                    let name = $crate::request::wire_name!({ $(#[$($attribute)*])* } $field);
+                    Self(self.0.with::<$type>(name, value))
                 }
             })*
 
@@ -333,6 +333,8 @@ macro_rules! builder {
                 }
             )*
         }
+
+        $crate::request::default_without_required! { $name ($($required)*) }
 
         impl $crate::request::Members for $name {
             fn fields(&self) -> &$crate::request::Fields {
@@ -351,6 +353,27 @@ macro_rules! builder {
     };
 }
 
+/// Implements `Default` for a builder without required fields.
+macro_rules! default_without_required {
+    ($name:ident ()) => {
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+    };
+    ($name:ident ($($required:ident)+)) => {};
+}
+
+/// Returns the name of a field on the wire, which an attribute of serde may set.
+macro_rules! wire_name {
+    ({} $field:ident) => { stringify!($field) };
+    ({ #[serde(rename = $name:literal)] $($rest:tt)* } $field:ident) => { $name };
+    ({ #[$($other:tt)*] $($rest:tt)* } $field:ident) => {
+        $crate::request::wire_name!({ $($rest)* } $field)
+    };
+}
+
 /// Emits an item with the doc comments among the given attributes, after those in brackets.
 macro_rules! documented {
     ({} [$($kept:tt)*] $($item:tt)*) => { $($kept)* $($item)* };
@@ -362,4 +385,7 @@ macro_rules! documented {
     };
 }
 
-pub(crate) use {builder, debug_without_secret, dereferences, documented, object, paged_outputs, request};
+pub(crate) use {
+    builder, debug_without_secret, default_without_required, dereferences, documented, object, paged_outputs,
+    request, wire_name,
+};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::host::calls::Calls;
 use crate::id::MemberId;
 use crate::stream::subscriptions::{ConsumerId, EmbeddedConsumer};
+use crate::time::{Clock, Monotonic};
 
 /// Maximum seconds of one wait for events. The iterator then waits again.
 const WAIT_SECS: i64 = 60;
@@ -134,7 +135,7 @@ pub struct Events {
     page: VecDeque<OpenedEvent>,
     consumer: Option<Arc<HeldConsumer>>,
     /// Time at which the database last recorded that the consumer is used.
-    seen_at: Instant,
+    seen_at: Monotonic,
     waits: Arc<Calls>,
     has_failed: bool,
 }
@@ -173,13 +174,14 @@ impl Member {
             Since::Lsn(lsn) => (lsn, None),
             Since::Consumer(name) => (member.log_position()?, Some(name)),
         };
+        let seen_at = member.clock().monotonic();
         let mut events = Events {
             member,
             filter: filter.clone(),
             after,
             page: VecDeque::new(),
             consumer: None,
-            seen_at: Instant::now(),
+            seen_at,
             waits: Arc::new(Calls::default()),
             has_failed: false,
         };
@@ -211,7 +213,7 @@ impl Events {
 
     /// Returns the next event, or `None` if none is written within `limit` or the iterator has ended.
     pub fn next_within(&mut self, limit: Duration) -> Result<Option<Event>> {
-        self.next_until(Instant::now().checked_add(limit))
+        self.next_until(Some(self.member.clock().deadline(limit)))
     }
 
     /// Returns a handle that ends this iterator.
@@ -219,7 +221,9 @@ impl Events {
         Stopper(Arc::clone(&self.waits))
     }
 
-    fn next_until(&mut self, deadline: Option<Instant>) -> Result<Option<Event>> {
+    fn next_until(&mut self, deadline: Option<Monotonic>) -> Result<Option<Event>> {
+        let is_over = |clock: &Clock| deadline.is_some_and(|deadline| clock.remaining(deadline).is_zero());
+        let mut is_last = is_over(self.member.clock());
         loop {
             if self.has_failed || self.waits.is_closed() {
                 return Ok(None);
@@ -228,21 +232,23 @@ impl Events {
                 return Event::of(event, self.consumer.as_ref()).map(Some);
             }
             // After the deadline, what is there is read without waiting.
-            let is_last = deadline.is_some_and(|deadline| deadline <= Instant::now());
             let read = self.read_page(deadline, if is_last { 0 } else { WAIT_SECS });
             if self.waits.is_closed() {
                 return Ok(None);
             }
             self.has_failed = read.is_err();
-            read?;
+            let has_ended = read?;
             if self.page.is_empty() && is_last {
                 return Ok(None);
             }
+            is_last = !has_ended || is_over(self.member.clock());
         }
     }
 
     /// Reads the next page of events, after waiting for an event if there is none.
-    fn read_page(&mut self, deadline: Option<Instant>, timeout_secs: i64) -> Result<()> {
+    ///
+    /// Returns false if the wait has not ended by the deadline.
+    fn read_page(&mut self, deadline: Option<Monotonic>, timeout_secs: i64) -> Result<bool> {
         let mut request = WaitForEvent::new(self.after).timeout_secs(timeout_secs);
         if let Some(channel) = self.filter.channel {
             request = request.channel_id(channel);
@@ -257,7 +263,9 @@ impl Events {
             request = request.kind(kind);
         }
         let deadline = deadline.filter(|_| timeout_secs > 0);
-        match self.member.wait(&request, &self.waits, deadline)? {
+        let waited = self.member.wait(&request, &self.waits, deadline)?;
+        let has_ended = waited.is_some();
+        match waited {
             Some((WaitOutput::Ready(page), _)) => {
                 self.after = page.after_id;
                 self.page = page.events.items.into();
@@ -267,13 +275,13 @@ impl Events {
             None => {}
         }
         if let Some(consumer) = &self.consumer
-            && self.seen_at.elapsed() >= SEEN_INTERVAL
+            && self.member.clock().remaining(self.seen_at.plus(SEEN_INTERVAL)).is_zero()
         {
             // Position 0 leaves the position unchanged.
             consumer.acknowledge(0)?;
-            self.seen_at = Instant::now();
+            self.seen_at = self.member.clock().monotonic();
         }
-        Ok(())
+        Ok(has_ended)
     }
 }
 

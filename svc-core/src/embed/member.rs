@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use secrecy::SecretString;
 use serde_json::Value;
@@ -14,6 +13,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::whoami::whoami::Whoami;
 use crate::op::{Credential, IdempotencyKey, Input, Operation, RequestHead, Surface};
 use crate::request::{List, Request};
+use crate::time::{Clock, Monotonic};
 
 /// A member of a workspace, as which a program calls operations.
 ///
@@ -113,6 +113,11 @@ impl Member {
         Self { key: Some(key.to_owned()), ..self.clone() }
     }
 
+    /// Returns the clock of the service.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.service.dispatch().clock
+    }
+
     /// Returns the service.
     pub(super) fn service(&self) -> &Service {
         &self.service
@@ -130,7 +135,7 @@ impl Member {
         &self,
         request: &R,
         waits: &Calls,
-        deadline: Option<Instant>,
+        deadline: Option<Monotonic>,
     ) -> Result<Option<(R::Output, Option<i64>)>> {
         self.service.wait_until(library_request(&self.token), request, waits, deadline)
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{JoinHandle, ThreadId as OsThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -18,6 +18,7 @@ use crate::host::calls::Calls;
 use crate::host::keeper::EndsAtClose;
 use crate::id::ThreadId;
 use crate::sync::{join, lock};
+use crate::time::Monotonic;
 
 /// Time for which a task keeps its claim after its first failure, if the program sets no other.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -125,7 +126,7 @@ struct State {
 /// The failures of a task.
 struct Failures {
     count: u32,
-    last: Instant,
+    last: Monotonic,
 }
 
 /// A thread that runs, as long as this value exists.
@@ -144,7 +145,7 @@ impl Drop for Running<'_> {
 struct PausedTask {
     claim: Arc<Claim>,
     message: String,
-    until: Instant,
+    until: Monotonic,
 }
 
 impl Member {
@@ -241,7 +242,8 @@ impl Shared {
         self.lock().is_stopping = true;
         self.changed.notify_all();
         self.waits.close();
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let clock = self.member.clock();
+        let deadline = limit.map(|limit| clock.deadline(limit));
         // A worker that is stopped by its own function does not wait for that function, nor for the thread of
         // the pauses, which runs as long as any other.
         let own = lock(&self.threads).iter().position(|thread| thread.thread().id() == caller);
@@ -252,8 +254,7 @@ impl Shared {
         };
         let mut state = self.lock();
         while state.running > may_run {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            match left {
+            match deadline.map(|deadline| clock.remaining(deadline)) {
                 None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(left) if left.is_zero() => break,
                 Some(left) => {
@@ -270,9 +271,10 @@ impl Shared {
         let mut outcome = failure.map_or(Ok(()), Err);
         if is_done && own.is_none() {
             let threads = std::mem::take(&mut *lock(&self.threads));
-            let joined = threads.into_iter().map(|thread| join(thread, caller));
-            if !joined.fold(true, |all, one| all && one) {
-                outcome = outcome.and(Err(Error::internal("a thread of the worker has panicked")));
+            for thread in threads {
+                if !join(thread, caller) {
+                    outcome = outcome.and(Err(Error::internal("a thread of the worker has panicked")));
+                }
             }
         }
         if !is_done {
@@ -361,14 +363,15 @@ impl Shared {
             state.failures.remove(&thread);
             return;
         };
-        let now = Instant::now();
+        let clock = self.member.clock();
+        let now = clock.monotonic();
         // A task that does not fail again within the longest pause was taken by another member.
-        state.failures.retain(|_, failures| now.duration_since(failures.last) < PAUSE_MAX.saturating_mul(2));
+        state.failures.retain(|_, failures| now.since(failures.last) < PAUSE_MAX.saturating_mul(2));
         let failures = state.failures.entry(thread).or_insert(Failures { count: 0, last: now });
         let pause = self.options.pause.saturating_mul(1 << failures.count.min(20)).min(PAUSE_MAX);
         *failures = Failures { count: failures.count.saturating_add(1), last: now };
         let message = message.chars().take(MESSAGE_MAX).collect();
-        state.paused.push(PausedTask { claim, message, until: now.checked_add(pause).unwrap_or(now) });
+        state.paused.push(PausedTask { claim, message, until: clock.deadline(pause) });
         drop(state);
         self.changed.notify_all();
     }
@@ -377,7 +380,7 @@ impl Shared {
     fn release_after_pauses(&self) {
         let mut state = self.lock();
         loop {
-            let now = Instant::now();
+            let now = self.member.clock().monotonic();
             let is_stopping = state.is_stopping;
             let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut state.paused)
                 .into_iter()
@@ -396,7 +399,7 @@ impl Shared {
             }
             state = match next {
                 Some(next) => {
-                    let left = next.saturating_duration_since(now);
+                    let left = next.since(now);
                     self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }
                 None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{JoinHandle, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::coordination::queue_projector::CLAIM_ENDS;
 use crate::error::{Error, Result};
@@ -14,6 +14,7 @@ use crate::log::bus::EventFilter;
 use crate::op::Dispatch;
 use crate::store::budget::interrupted_error;
 use crate::sync::{join, lock};
+use crate::time::{Clock, Monotonic};
 
 /// Bit that the listeners of claims have in their ids, which no wait has.
 const LISTENER_ID_BIT: u64 = 1 << 63;
@@ -45,17 +46,16 @@ pub(crate) struct ClaimPlace {
 }
 
 /// The claims that the program holds, and its workers.
-#[derive(Default)]
 pub(crate) struct ClaimKeeper {
     shared: Arc<Shared>,
     threads: Mutex<Threads>,
     workers: Mutex<Vec<Weak<dyn EndsAtClose>>>,
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<KeeperState>,
     changed: Condvar,
+    clock: Clock,
 }
 
 #[derive(Default)]
@@ -65,14 +65,14 @@ struct KeeperState {
     claims: BTreeMap<u64, RegisteredClaim>,
     leases: HashSet<LeaseId>,
     /// The claims by the time of their next renewal.
-    due: BTreeSet<(Instant, u64)>,
+    due: BTreeSet<(Monotonic, u64)>,
 }
 
 struct RegisteredClaim {
     claim: Weak<dyn KeptClaim>,
     workspace: WorkspaceId,
     lease: LeaseId,
-    renewal: Instant,
+    renewal: Monotonic,
 }
 
 #[derive(Default)]
@@ -83,6 +83,12 @@ struct Threads {
 }
 
 impl ClaimKeeper {
+    /// Creates a keeper without claims.
+    pub fn new(clock: &Clock) -> Self {
+        let shared = Shared { state: Mutex::default(), changed: Condvar::new(), clock: clock.clone() };
+        Self { shared: Arc::new(shared), threads: Mutex::default(), workers: Mutex::default() }
+    }
+
     /// Registers a claim to be renewed after `first`, and watches the log for its end.
     ///
     /// Returns the number of the claim, or `None` if this process already keeps the lease.
@@ -95,7 +101,7 @@ impl ClaimKeeper {
     ) -> Result<Option<u64>> {
         self.start_renewal()?;
         let &ClaimPlace { workspace, thread, lease, lsn } = place;
-        let renewal = deadline(first);
+        let renewal = self.shared.clock.deadline(first);
         let mut state = lock(&self.shared.state);
         if state.is_closed {
             return Err(interrupted_error());
@@ -225,7 +231,7 @@ impl Shared {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let left = at.saturating_duration_since(Instant::now());
+            let left = self.clock.remaining(at);
             if !left.is_zero() {
                 state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
                 continue;
@@ -242,7 +248,7 @@ impl Shared {
                 && let Some(registered) = state.claims.get_mut(&number)
                 && registered.renewal == at
             {
-                registered.renewal = deadline(next);
+                registered.renewal = self.clock.deadline(next);
                 let renewal = registered.renewal;
                 state.due.insert((renewal, number));
             }
@@ -253,7 +259,7 @@ impl Shared {
     fn renew_soon(&self, number: u64) {
         let mut state = lock(&self.state);
         let Some(registered) = state.claims.get_mut(&number) else { return };
-        let former = std::mem::replace(&mut registered.renewal, Instant::now());
+        let former = std::mem::replace(&mut registered.renewal, self.clock.monotonic());
         let renewal = registered.renewal;
         state.due.remove(&(former, number));
         state.due.insert((renewal, number));
@@ -269,10 +275,4 @@ fn call_all(receiver: &Receiver<Callback>) {
             tracing::error!("a callback for a lost claim has panicked");
         }
     }
-}
-
-/// Returns the moment after a duration.
-fn deadline(after: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(after).unwrap_or(now)
 }

@@ -245,7 +245,7 @@ impl Service {
         let subscriptions = Subscriptions::default();
         let health = LastHealth::default();
         let calls = Calls::default();
-        let keeper = ClaimKeeper::default();
+        let keeper = ClaimKeeper::new(&dispatch.clock);
         let folder = Mutex::new(options.folder);
         Ok(Self {
             inner: Arc::new(Inner {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::host::calls::Calls;
@@ -12,6 +11,7 @@ use crate::identity::whoami::{Bearer, bearer, whoami};
 use crate::op::{Admission, Effect, Input, Operation, Reply, ReplyCallback, RequestHead, RunOn, Surface};
 use crate::request::Request;
 use crate::store::budget::interrupted_error;
+use crate::time::Monotonic;
 
 /// The reply to a call of an operation by type.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Service {
         head: RequestHead,
         request: &R,
         waits: &Calls,
-        deadline: Option<Instant>,
+        deadline: Option<Monotonic>,
     ) -> Result<Option<(R::Output, Option<i64>)>> {
         let operation = self.table().operation_of::<R>()?;
         let input = request.fields().input()?;
@@ -120,12 +120,10 @@ impl Service {
         let handle = self.dispatch().start(operation, admission, &input, RunOn::Caller, done);
         let outcome = match deadline {
             None => receiver.recv().ok(),
-            Some(deadline) => {
-                match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                    Err(RecvTimeoutError::Timeout) => return Ok(None),
-                    received => received.ok(),
-                }
-            }
+            Some(deadline) => match receiver.recv_timeout(self.dispatch().clock.remaining(deadline)) {
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
+                received => received.ok(),
+            },
         };
         drop(handle);
         // The core drops a request without a reply only if the service shuts down.

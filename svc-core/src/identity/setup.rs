@@ -240,11 +240,15 @@ pub(crate) fn find_workspace(cx: &Read<'_>, workspace_id: Option<WorkspaceId>) -
 /// first token with `token:admin` is minted.
 #[cfg(feature = "bootstrap")]
 mod bootstrap {
+    use serde::Deserialize;
+
     use super::*;
     use crate::capability::Capability::TokenAdmin;
     use crate::id::{MemberId, TokenId};
     use crate::identity::enrol::check_handle_free;
-    use crate::op::{Operation, write};
+    use crate::op::{Operation, without_requests, write};
+
+    without_requests! { BootstrapWorkspace, BootstrapMember }
 
     pub(super) fn operations() -> Vec<Operation> {
         vec![

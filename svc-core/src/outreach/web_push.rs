@@ -233,7 +233,6 @@ request! {
     /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you already have 10
     /// subscriptions; 409 `not-enabled` if the service has no key for web push.
     #[derive(Serialize)]
-    #[allow(non_snake_case, reason = "a field has its name on the wire")]
     struct RegisterWebPush {
         /// Your member id.
         member_id: OwnId<MemberId>,
@@ -242,7 +241,8 @@ request! {
         /// When the subscription expires, as browsers send it. Ignored, because the push service reports the
         /// end.
         #[allow(non_snake_case, reason = "the name on the wire")]
-        expirationTime: Option<f64>,
+        #[serde(rename = "expirationTime")]
+        expiration_time: Option<f64>,
         /// The keys for encrypting notifications.
         keys: WebPushKeys,
     }

@@ -3,6 +3,7 @@
 mod calls;
 mod claims;
 mod events;
+mod killed;
 mod opening;
 mod workers;
 

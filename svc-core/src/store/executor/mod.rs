@@ -279,7 +279,11 @@ impl<S: BatchState> Executor<S> {
         [&self.reads, &self.long_reads, &self.scans, &self.health].into_iter().for_each(|pool| pool.close());
         let threads: Vec<JoinHandle<()>> = lock(&self.threads).drain(..).collect();
         // A core thread catches the panics of its tasks.
-        threads.into_iter().map(|thread| join(thread, caller)).fold(true, |all, one| all && one)
+        let mut none_panicked = true;
+        for thread in threads {
+            none_panicked &= join(thread, caller);
+        }
+        none_panicked
     }
 
     fn lane(&self, workspace: WorkspaceId) -> Option<&Arc<WriterLane<S>>> {
