@@ -168,9 +168,9 @@ codes! {
     /// A thread cannot depend on a thread in a private channel other than its own, which some members may not
     /// see.
     ///
-    /// A channel cannot become private while threads of public channels depend on its threads, nor public
-    /// while its threads depend on threads of private channels. A message cannot refute a message that is
-    /// visible to members who cannot see the refuting message.
+    /// A channel cannot become private while threads of public channels depend on its threads. A channel
+    /// cannot become public while its threads depend on threads of other private channels. A message cannot
+    /// refute a message that is visible to members who cannot see the refuting message.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
         "Keep related threads and messages in one channel, or remove the dependency or the refutation.";
     /// The event log does not verify: `lsn` is the position of the first broken event.

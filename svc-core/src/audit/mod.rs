@@ -63,8 +63,8 @@ request! {
     /// Returns the audit rows of a workspace, newest first.
     ///
     /// The rows record who changed what, and which requests were made or rejected with delegated tokens. A
-    /// change without a specific action name has the action `mutation`, with its surface, operation, path and
-    /// status in `metadata`.
+    /// change that has no specific action name is recorded with the action `mutation`, and `metadata`
+    /// contains the surface, operation, path and status of the request.
     ///
     /// One page examines up to 2000 rows, so a page with a filter may be short or empty although more rows
     /// match: continue while `next_cursor` is not null.

@@ -114,9 +114,9 @@ pub const VARIABLES: &[Variable] = &[
     variable(GROUP_ACCESS, Form::Flag,
         "Let the group of the data folder use the folder, as on a Kubernetes volume with fsGroup. The \
         programs then accept group permissions in the data folder, but still no permissions of other \
-        users. The programs give the group access to the files that they create. All users in that group \
-        can read all messages. Set this variable in the environment: the programs refuse to start if it is \
-        in svc.env."),
+        users. Files that the programs create are accessible to the folder's group. All users in that \
+        group can read all messages. Set this variable in the environment: the programs refuse to start \
+        if it is in svc.env."),
     variable("SVC_ALLOW_UNKNOWN_ENV", Form::Flag,
         "Start even if a variable that begins with SVC_, or a variable in svc.env, is unknown."),
     variable("SVC_TOKEN", Form::Secret,
@@ -149,8 +149,8 @@ pub const VARIABLES: &[Variable] = &[
         "Audiences, separated by commas, that an ID token may contain in addition to SVC_OIDC_CLIENT_ID. \
         The audiences of a token whose azp is SVC_OIDC_CLIENT_ID need not be listed."),
     variable("SVC_OIDC_MOCK", Form::Flag,
-        "For development, replace the provider by a mock. The mock signs in the person in the query of \
-        /auth/oidc/login (sub, email and name). Not allowed in production."),
+        "For development, replace the provider by a mock. The mock signs in the person that the query \
+        parameters sub, email and name of /auth/oidc/login describe. Not allowed in production."),
     variable("SVC_OIDC_LINK_EMAIL", Form::Flag,
         "At the first sign-in of a person, link the person's account at the provider to the member whose \
         handle is the person's email address. The provider must have verified this address."),

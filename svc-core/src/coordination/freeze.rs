@@ -223,7 +223,7 @@ fn load_member_of_workspace(cx: &Read<'_>, workspace: OwnWorkspaceId, member: Me
 request! {
     /// Lifts the freeze of a member, and returns the member.
     ///
-    /// Claims that the freeze ended are not restored.
+    /// Claims that ended because of the freeze are not restored.
     ///
     /// If the member is not frozen, nothing changes.
     #[derive(Serialize)]

@@ -159,7 +159,8 @@ request! {
     /// A slot is a shared resource that footprints list; case does not matter. 0 blocks new claims; existing
     /// claims continue, even beyond the capacity.
     ///
-    /// Fails with 409 `wrong-state` if the slot has no capacity yet and 1000 other slots have one.
+    /// Fails with 409 `wrong-state` if no capacity is set for the slot yet and 1000 other slots already have
+    /// a capacity.
     #[derive(Serialize)]
     struct SetSlotCapacity {
         /// Id of the workspace. It must be your own.

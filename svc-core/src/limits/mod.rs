@@ -50,7 +50,8 @@ pub const GROUP_MENTION_MAX: i64 = 1000;
 pub const APPROVERS_NOTIFIED_MAX: i64 = 1000;
 /// Maximum characters of a message's preview in an inbox.
 pub const PREVIEW_MAX: usize = 200;
-/// Maximum unread items of one inbox that a read scans, to count the items or to answer a wait.
+/// Maximum number of unread items that one read scans in an inbox, whether to count them or to respond to a
+/// waiting request.
 pub const UNREAD_SCAN_MAX: i64 = 1000;
 /// Maximum channels and threads that a member can mute.
 pub const MUTED_MAX: usize = 100;

@@ -186,7 +186,7 @@ impl<'r> ReplayedEvent<'r> {
     }
 
     /// Parses an event of another log, whose times are unrelated to this log.
-    pub(crate) fn of_other_log(rows: &'r RebuiltRows, lsn: i64, payload: &'r str) -> Result<Self> {
+    pub(crate) fn from_other_log(rows: &'r RebuiltRows, lsn: i64, payload: &'r str) -> Result<Self> {
         let before = rows.last_at.get();
         let event = Self::of(rows, lsn, payload)?;
         rows.last_at.set(before);

@@ -196,7 +196,7 @@ impl Sealer {
         encrypt(&new_cipher(&key.0), &text_aad(message, field, edit), plaintext, &self.entropy)
     }
 
-    /// Opens a plaintext that [`Sealer::seal`] has sealed for the same message, field and edit.
+    /// Decrypts a value that [`Sealer::seal`] sealed for the same message, field and edit.
     pub fn open(
         &self,
         key: &MessageKey,

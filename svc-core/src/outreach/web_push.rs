@@ -224,8 +224,8 @@ object! {
 request! {
     /// Registers a browser to receive push notifications for you, and returns its subscription.
     ///
-    /// The browser subscribes with the `public_key` in your notification preferences as its
-    /// `applicationServerKey`, and the fields are those of its `PushSubscription.toJSON()`. Registering a
+    /// Subscribe the browser with the `public_key` in your notification preferences as the
+    /// `applicationServerKey`, and pass the fields that `PushSubscription.toJSON()` returns. Registering a
     /// browser again replaces its keys; an endpoint that another member had registered becomes yours.
     /// Notifications are encrypted for the browser. The service removes a subscription that the push service
     /// no longer recognises.

@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 /// The transaction state of one connection.
 pub(super) struct TransactionState {
     state: Cell<State>,
-    /// The failure to report if the engine no longer has the current transaction.
+    /// The failure that is reported if the engine has ended the current transaction by itself.
     failure_if_lost: TransactionFailure,
     /// Prefix of the transaction names of this connection. A name is the prefix and a number.
     name_prefix: String,
@@ -32,7 +32,7 @@ enum State {
 impl TransactionState {
     /// Creates the state of a connection without a transaction.
     ///
-    /// `failure_if_lost` is the failure to report if the engine ends a transaction by itself.
+    /// `failure_if_lost` is the failure that is reported if the engine ends a transaction by itself.
     pub fn new(failure_if_lost: TransactionFailure) -> Result<Self> {
         let mut prefix = [0; 16];
         getrandom::fill(&mut prefix).map_err(|error| Error::internal(error.to_string()))?;

@@ -43,8 +43,9 @@ request! {
     /// Messages in channels that you may not see are omitted, and purged messages unless `include_purged` is
     /// set.
     ///
-    /// Withdrawals before the log's floor are not listed. One page covers up to 2000 withdrawals, so it may
-    /// be short or empty although there is more: continue while `next_cursor` is not null.
+    /// Withdrawals before the oldest position that the log retains are not listed. One page covers up to 2000
+    /// withdrawals, so it may be short or empty although there are more: continue while `next_cursor` is not
+    /// null.
     struct ListTombstones {
         /// The workspace. It must be yours.
         workspace_id: OwnWorkspaceId,

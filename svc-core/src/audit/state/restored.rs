@@ -45,7 +45,7 @@ impl WorkspaceRestore {
     /// Applies the restore to the rebuilt tables. Call this after the log has been replayed to the end of the
     /// restored part.
     pub fn replay(&self, rebuilt: &RebuiltRows) -> Result<()> {
-        WorkspaceImported::replay(&ReplayedEvent::of_other_log(rebuilt, self.lsn, &self.payload)?)
+        WorkspaceImported::replay(&ReplayedEvent::from_other_log(rebuilt, self.lsn, &self.payload)?)
     }
 }
 

@@ -157,8 +157,8 @@ macro_rules! mail_due {
     };
 }
 
-/// SQL expression for the time at which an existing item is due after a new reason. `$due` is the time for a
-/// new item with that reason.
+/// SQL expression for the due time of an existing item to which a reason is added. `$due` is the due time
+/// that a new item with this reason would get.
 ///
 /// An item that is already due for another reason and was not sent yet stays due. If the member wants no
 /// earlier reason on this delivery channel, the item is due for the new reason, even if the new reason is

@@ -29,7 +29,8 @@ const FIELD: &str = "words";
 /// Metadata member that marks a message as a notice of the service. Callers cannot set or remove this member.
 const NOTICE: &str = "notice";
 
-/// Kinds of notices that contain the text of a record. Authors cannot edit the messages with these notices.
+/// Kinds of notices that contain the text of a record, such as a review. A message with such a notice cannot
+/// be edited by its author.
 const RECORD_NOTICES: [&str; 2] = ["approval", "review"];
 
 /// Returns whether a message with the given metadata is a notice of the service.

@@ -264,7 +264,7 @@ fn find_transition(action: ThreadAction, state: ThreadState) -> Result<&'static 
     Err(Error::wrong_state(detail).with("state", state.name()))
 }
 
-/// A condition of a transition that a thread does not meet.
+/// A reason that prevents a transition: one of its conditions, which the thread does not meet.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Reason")]
 #[non_exhaustive]

@@ -445,7 +445,7 @@ impl QueueQuery<'_> {
     fn run_on_postgres(&self, cx: &Read<'_>, newest_cached_set: i64) -> Result<QueueResult> {
         let parts = self.places.len().saturating_mul(self.eligible.len());
         let may_read_ahead = self.skipped.is_empty() && parts <= WINDOW_PARTS_MAX;
-        let takes = if may_read_ahead { cx.take_claim_count() } else { 0 };
+        let takes = if may_read_ahead { cx.take_batch_claim_count() } else { 0 };
         let sql = match parts {
             _ if takes > 1 => self.probes.window_postgres,
             0..=CANDIDATES_MAX => self.probes.first_postgres,

@@ -138,8 +138,8 @@ struct LandGateSet<'a> {
     head_sha: &'a CommitHash,
     /// Verdict on whether the work may land; null if the member set no verdict.
     verdict: Option<LandVerdict>,
-    /// Reason why a pass by this member would not have counted at the time of the event; null if a pass would
-    /// have counted.
+    /// Reason why a verdict `pass` by this member would not have counted when the event occurred; null if the
+    /// verdict would have counted.
     objection: Option<Objection>,
     /// Whether the thread requires a pass before it may close. The event does not change this value.
     required: bool,

@@ -42,7 +42,7 @@ pub(super) struct ReviewSubmitted<'a> {
     findings: Vec<SubmittedFinding>,
     /// Id of the message that contains the text of the review.
     message_id: MessageId,
-    /// Reason why an approval by this author would not have counted at the time of the event; null if an
+    /// Reason why an approval by this author would not have counted when the event occurred; null if the
     /// approval would have counted.
     objection: Option<Objection>,
 }

@@ -23,8 +23,8 @@ use crate::store::{Engine, named_enum};
 use crate::text::{Handle, Items};
 
 named_enum! {
-    /// A governance skill, which makes a member's judgement count. Other members grant and revoke such a
-    /// skill.
+    /// A governance skill, which makes a member's land gate passes (`land_gate`) or approvals (`review`)
+    /// count. Members cannot grant governance skills to themselves, or revoke their own.
     pub enum GovernanceSkill { LandGate = "land_gate", Review = "review" }
 }
 

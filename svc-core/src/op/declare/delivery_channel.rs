@@ -36,7 +36,7 @@ pub struct DeliveryChannel<T: 'static> {
     pub settle: SettleBatch<T>,
 }
 
-/// Moves the due time of one member's due notifications, in the caller's workspace.
+/// Postpones one member's due notifications to the given time, in the caller's workspace.
 ///
 /// Does not read content, because the content may be unreadable.
 pub type PostponeDelivery = fn(&mut Write<'_>, MemberId, Time) -> Result<()>;

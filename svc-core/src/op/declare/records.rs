@@ -203,7 +203,8 @@ impl Records {
         self
     }
 
-    /// Declares that the rows are included when a workspace is restored, but not when it is copied.
+    /// Declares that the rows are part of an export that restores a workspace, but not of an export that
+    /// copies it.
     #[must_use]
     pub fn exported_only_to_restore(mut self) -> Self {
         self.export_destination = ExportDestination::WhereRestored;
@@ -241,8 +242,8 @@ impl Records {
 
     /// Declares a column with a digest of other columns.
     #[must_use]
-    pub fn digest(mut self, name: &'static str, of: ComputeDigest) -> Self {
-        self.digests.push((name, of));
+    pub fn digest(mut self, name: &'static str, compute: ComputeDigest) -> Self {
+        self.digests.push((name, compute));
         self.with_columns(Class::Digest, name)
     }
 

@@ -263,7 +263,7 @@ impl<'a> Read<'a> {
 
     /// Returns the number of jobs in this batch that claim the next thread of a queue, and then resets the
     /// number to 0.
-    pub(crate) fn take_claim_count(&self) -> usize {
+    pub(crate) fn take_batch_claim_count(&self) -> usize {
         match &self.cache {
             CacheRef::Reader(_) => 0,
             CacheRef::Writer(batch) => std::mem::take(&mut batch.borrow_mut().takes),

@@ -222,7 +222,7 @@ impl Dispatch {
         let lookup = CredentialLookup::Nothing;
         let task = AdmitCall { call, key, token_format_error, peer, charge_result, lookup, admission, done };
         let pending_flush = match self.lookups.begin(peer.map(Client::Peer), Box::new(task)) {
-            LookupStart::RunNow(task) => self.read_quick(task, on),
+            LookupStart::RunNow(task) => self.start_quick_read(task, on),
             LookupStart::Queued => None,
             LookupStart::Rejected(task, error) => {
                 (task.done)(Err(error.into()));
@@ -322,7 +322,7 @@ impl Dispatch {
             Ok(Job::Read(job)) => {
                 let task = ReadCall::new(call, Prepared::Ready(job), done);
                 if operation.run.quick {
-                    handle.pending_flush = self.read_quick(Box::new(task), on);
+                    handle.pending_flush = self.start_quick_read(Box::new(task), on);
                 } else {
                     self.submit_read(task, on);
                 }
@@ -375,7 +375,7 @@ impl Dispatch {
         let call = self.build_call(operation, admission, &Input::default());
         let abandoned = Arc::clone(&call.abandoned);
         let task = ReadCall::new(call, Prepared::Rejected(refusal), done);
-        RequestHandle { pending_flush: self.read_quick(Box::new(task), on), parked: None, abandoned }
+        RequestHandle { pending_flush: self.start_quick_read(Box::new(task), on), parked: None, abandoned }
     }
 
     /// Creates the call for an admitted request.
@@ -426,7 +426,11 @@ impl Dispatch {
     /// Submits a quick read, or runs the read on this thread if it needs no network.
     ///
     /// Returns the flush that the caller must run for a batched read, if any.
-    fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<PendingFlush> {
+    fn start_quick_read(
+        self: &Arc<Self>,
+        task: Box<dyn ReadTask<ReaderCache>>,
+        on: RunOn,
+    ) -> Option<PendingFlush> {
         match on {
             RunOn::Batched if self.executor.has_local_reads() => {
                 let flush = |after_others| Some(PendingFlush { dispatch: Arc::clone(self), after_others });

@@ -59,6 +59,6 @@ impl Dispatch {
         let abandoned = Arc::clone(&call.abandoned);
         let job: ReadJob = Box::new(move |cx| Ok(Box::new(read(cx)?)));
         let task = ReadCall::new(call, Prepared::Ready(job), done);
-        RequestHandle { pending_flush: self.read_quick(Box::new(task), on), parked: None, abandoned }
+        RequestHandle { pending_flush: self.start_quick_read(Box::new(task), on), parked: None, abandoned }
     }
 }

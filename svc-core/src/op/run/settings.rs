@@ -1,5 +1,4 @@
-//! The values that functions receive in addition to their transaction, including the settings of the
-//! operator.
+//! The values that functions receive in addition to their transaction, including the operator's settings.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -50,7 +49,7 @@ impl MailSettings {
     }
 }
 
-/// The settings of the operator that functions use.
+/// Settings that the operator supplies and that functions read.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Duration of a lease if the caller does not specify one.

@@ -273,8 +273,8 @@ impl StoredDelivery {
         self.sent = sent.saturating_add(1);
     }
 
-    /// Undoes the count of an email that was not accepted.
-    fn uncount_sent(&mut self) {
+    /// Subtracts an email that was not accepted from the count.
+    fn decrement_sent(&mut self) {
         self.sent = self.sent.saturating_sub(1).max(0);
     }
 
@@ -386,7 +386,7 @@ fn settle_items(
 ) -> Result<()> {
     let now = cx.now();
     if *result != DeliveryResult::Accepted {
-        stored.uncount_sent();
+        stored.decrement_sent();
     }
     let due = match result {
         // This letter was sent before the last rejection was counted, so the suspension stays.

@@ -118,7 +118,7 @@ pub struct ClientRequests {
 }
 
 impl ClientRequests {
-    /// Adds the request in a frame. Only the last `after_id` and the highest `ack` are kept.
+    /// Parses a frame and adds its request. Only the last `after_id` and the highest `ack` are kept.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let frame: LaterFrame = op::decode_frame(&Input::json(strip_byte_order_mark(text).to_owned()))?;
         match (frame.after_id, frame.ack) {

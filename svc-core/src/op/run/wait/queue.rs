@@ -137,7 +137,7 @@ impl WaitQueue {
 
     /// Records how many objects of each event are still available, and returns how many waits may become
     /// ready.
-    pub fn record_counts(&mut self, counts: &[(i64, usize)]) -> usize {
+    pub fn apply_available_counts(&mut self, counts: &[(i64, usize)]) -> usize {
         for (lsn, count) in counts {
             self.uncounted_events.remove(lsn);
             if *count == 0 {
@@ -182,7 +182,7 @@ mod tests {
         queue.add(&[passed(1), passed(2)]);
         queue.add(&[passed(2)]);
         assert_eq!(queue.events_to_count().1.len(), 2);
-        assert_eq!(queue.record_counts(&[(1, 1), (2, 0)]), 1);
+        assert_eq!(queue.apply_available_counts(&[(1, 1), (2, 0)]), 1);
         queue.end(1, Vec::new());
         // The same events wake other waits later.
         queue.add(&[passed(1), passed(2)]);

@@ -372,7 +372,7 @@ impl PollRound {
         // Objects of events after this snapshot must be counted in another transaction.
         let reached = reader.cache.borrow().cached_lsn(key.workspace).unwrap_or(0);
         counts.retain(|(lsn, _)| *lsn <= reached);
-        Ok(schedule().queues.get_mut(&key).map_or(0, |queue| queue.record_counts(&counts)))
+        Ok(schedule().queues.get_mut(&key).map_or(0, |queue| queue.apply_available_counts(&counts)))
     }
 
     /// Sends replies and parks waits, after the transaction has ended.
