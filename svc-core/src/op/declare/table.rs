@@ -65,7 +65,7 @@ impl Feature {
 
     /// Adds a projector, which is called with the events of these kinds.
     ///
-    /// Identify each kind by its type's [`KIND`](crate::Event::KIND).
+    /// Identify each kind by its type's [`KIND`](crate::EventPayload::KIND).
     #[must_use]
     pub fn projector(mut self, kinds: &[&'static str], run: ProjectEvents) -> Self {
         self.projectors.push(Projector { kinds: kinds.to_vec(), run });
