@@ -130,9 +130,8 @@ pub(crate) enum RunOn {
     ///
     /// One of the callers runs the shared transaction.
     Batched,
-    /// On the caller's thread if a reader or the writer is idle, otherwise on a core thread.
-    ///
-    /// A thread of an async runtime may not wait for the network, so it does not run requests on Postgres.
+    /// On the caller's thread if that thread may block and a reader or the writer is idle, otherwise on a
+    /// core thread.
     Caller,
 }
 
@@ -441,8 +440,8 @@ impl Dispatch {
                 };
             }
             RunOn::Pool if self.executor.has_local_reads() => self.executor.read_inline(task),
-            RunOn::Caller if self.may_block_here() => self.executor.read_inline(task),
-            RunOn::Pool | RunOn::Batched | RunOn::Caller => self.executor.read(task, false),
+            RunOn::Caller => self.executor.read_inline(task),
+            RunOn::Pool | RunOn::Batched => self.executor.read(task, false),
         }
         None
     }
@@ -450,21 +449,16 @@ impl Dispatch {
     /// Submits a read to the readers, or runs the read on this thread.
     fn submit_read(&self, task: ReadCall, on: RunOn) {
         match on {
-            RunOn::Caller if self.may_block_here() => self.executor.read_inline(Box::new(task)),
-            RunOn::Pool | RunOn::Batched | RunOn::Caller => self.executor.read(Box::new(task), false),
+            RunOn::Caller => self.executor.read_inline(Box::new(task)),
+            RunOn::Pool | RunOn::Batched => self.executor.read(Box::new(task), false),
         }
     }
 
     /// Submits a change to the writers, or runs the change on this thread.
     fn submit_change(&self, task: WriteCall, on: RunOn) {
         match on {
-            RunOn::Caller if self.may_block_here() => self.executor.write_inline(Box::new(task)),
-            RunOn::Pool | RunOn::Batched | RunOn::Caller => self.executor.write(Box::new(task)),
+            RunOn::Caller => self.executor.write_inline(Box::new(task)),
+            RunOn::Pool | RunOn::Batched => self.executor.write(Box::new(task)),
         }
-    }
-
-    /// Returns whether requests may run on the current thread.
-    pub(super) fn may_block_here(&self) -> bool {
-        self.executor.has_local_reads() || tokio::runtime::Handle::try_current().is_err()
     }
 }

@@ -36,8 +36,8 @@ impl Dispatch {
     /// Runs the preflight read of a change, and then the change.
     pub(super) fn preflight(&self, task: PreflightCall, on: RunOn) {
         match on {
-            RunOn::Caller if self.may_block_here() => self.executor.read_inline(Box::new(task)),
-            RunOn::Pool | RunOn::Batched | RunOn::Caller => self.executor.read(Box::new(task), false),
+            RunOn::Caller => self.executor.read_inline(Box::new(task)),
+            RunOn::Pool | RunOn::Batched => self.executor.read(Box::new(task), false),
         }
     }
 }

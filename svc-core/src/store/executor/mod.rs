@@ -177,12 +177,20 @@ impl<S: BatchState> Executor<S> {
         }
     }
 
-    /// Runs a change on the calling thread if its writer is idle, or queues it.
+    /// Runs a change on the calling thread if the thread may block and its writer is idle, or queues it.
     pub fn write_inline(&self, task: Box<dyn WriteTask<S>>) {
         match self.lane(task.home()) {
-            Some(lane) => lane.run_inline(task),
+            Some(lane) if self.may_block_here() => lane.run_inline(task),
+            Some(lane) => lane.submit(task),
             None => task.finish(Err(Error::internal("the executor has no writer"))),
         }
+    }
+
+    /// Returns whether tasks may run on the calling thread.
+    ///
+    /// A thread of an async runtime may not wait for a database on the network.
+    fn may_block_here(&self) -> bool {
+        self.is_local || tokio::runtime::Handle::try_current().is_err()
     }
 
     /// Returns whether reads need no network, as on SQLite.
@@ -207,9 +215,9 @@ impl<S: BatchState> Executor<S> {
         self.scans.submit(task);
     }
 
-    /// Reads on the calling thread if a reader is idle, or queues the read.
+    /// Reads on the calling thread if the thread may block and a reader is idle, or queues the read.
     pub fn read_inline(&self, task: Box<dyn ReadTask<S::ReaderState>>) {
-        self.reads.run_inline(vec![task]);
+        if self.may_block_here() { self.reads.run_inline(vec![task]) } else { self.reads.submit(task) }
     }
 
     /// Adds a read to the batch that will share one transaction.
