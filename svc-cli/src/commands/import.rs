@@ -1,7 +1,6 @@
 //! Implements `svc import`, which imports an exported workspace.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -72,14 +71,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     let mut from = progress_bar("reading", bytes).wrap_read(file);
     let spools = SpoolFolder::new(spool::default_spool_folder(), config.spool_limits);
     let mut spool = spools.create(None)?;
-    let mut part = vec![0; 64 << 10];
-    loop {
-        let read = from.read(&mut part).map_err(unreadable)?;
-        if read == 0 {
-            break;
-        }
-        spool.write(part.get(..read).unwrap_or_default())?;
-    }
+    spool.copy(&mut from, unreadable)?;
     let spooled = spool.finish()?;
     // The id of the import is derived from the signed content, so that the same file is imported only once in
     // each mode.

@@ -117,11 +117,7 @@ impl Builder {
         let folder = self.data_folder()?;
         outside_runtime(|| {
             let config = Config::read(self.environment(), folder)?;
-            if config.database_url.is_none() {
-                DataDir::open(&config.data_dir)?;
-            }
-            setup::warn_of_access(&config)?;
-            Service::with_options(self.adjust(ServiceOptions::from_config(&config)?))
+            setup::open_with(&config, |options| self.adjust(options))
         })
     }
 

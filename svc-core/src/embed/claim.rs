@@ -60,6 +60,27 @@ impl ClaimOptions {
     }
 }
 
+/// Returns a request for a claim with the options that all such requests have.
+macro_rules! with_options {
+    ($request:expr, $options:expr) => {{
+        let request = $request.acknowledge(true).resume($options.resume);
+        match $options.lease_secs() {
+            Some(secs) => request.lease_secs(secs),
+            None => request,
+        }
+    }};
+}
+
+/// Returns a request for the next thread with the repository of the options.
+macro_rules! with_repo {
+    ($request:expr, $options:expr) => {
+        match &$options.repo {
+            Some(repo) => $request.repo(repo),
+            None => $request,
+        }
+    };
+}
+
 impl Member {
     /// Claims the next ready thread, acknowledges the claim, and keeps it renewed.
     ///
@@ -82,8 +103,14 @@ impl Member {
 
     fn try_claim_next(&self, member: &Self, options: &ClaimOptions) -> Result<Attempt> {
         let (next, lsn) = match options.channel {
-            Some(channel) => member.call_at(&next_of_channel(channel, options))?,
-            None => member.call_at(&next_of_workspace(options))?,
+            Some(channel) => {
+                let request = with_options!(ClaimNextThread::new(channel), options);
+                member.call_at(&with_repo!(request, options))?
+            }
+            None => {
+                let request = with_options!(ClaimNextWorkspaceThread::new(), options);
+                member.call_at(&with_repo!(request, options))?
+            }
         };
         match next {
             NextClaim::Thread(claimed) => Claim::keep_renewed(self, *claimed, lsn, options),
@@ -93,15 +120,11 @@ impl Member {
 
     /// Claims a thread, acknowledges the claim, and keeps it renewed.
     ///
-    /// Of the options, `channel` and `repo` have no effect. Fails with 409 `not-claimable` if this process
+    /// The options `channel` and `repo` have no effect. Fails with 409 `not-claimable` if this process
     /// already holds the claim that would be resumed.
     pub fn claim(&self, thread: ThreadId, options: &ClaimOptions) -> Result<Claim> {
         let _call = self.service().calls().begin()?;
-        let mut request = ClaimThread::new(thread).acknowledge(true).resume(options.resume);
-        if let Some(secs) = options.lease_secs() {
-            request = request.lease_secs(secs);
-        }
-        let (claimed, lsn) = self.call_at(&request)?;
+        let (claimed, lsn) = self.call_at(&with_options!(ClaimThread::new(thread), options))?;
         match Claim::keep_renewed(self, claimed, lsn, options)? {
             Attempt::Claimed(claim) => Ok(claim),
             Attempt::Nothing | Attempt::HeldHere => {
@@ -117,28 +140,6 @@ enum Attempt {
     Nothing,
     /// The member's claim that was resumed is already held by this process.
     HeldHere,
-}
-
-fn next_of_channel(channel: ChannelId, options: &ClaimOptions) -> ClaimNextThread {
-    let mut request = ClaimNextThread::new(channel).acknowledge(true).resume(options.resume);
-    if let Some(repo) = &options.repo {
-        request = request.repo(repo);
-    }
-    match options.lease_secs() {
-        Some(secs) => request.lease_secs(secs),
-        None => request,
-    }
-}
-
-fn next_of_workspace(options: &ClaimOptions) -> ClaimNextWorkspaceThread {
-    let mut request = ClaimNextWorkspaceThread::new().acknowledge(true).resume(options.resume);
-    if let Some(repo) = &options.repo {
-        request = request.repo(repo);
-    }
-    match options.lease_secs() {
-        Some(secs) => request.lease_secs(secs),
-        None => request,
-    }
 }
 
 /// A claim that a program holds.

@@ -156,7 +156,7 @@ impl HeldLease {
 
     /// Records that the claim was lost, and passes the callbacks on.
     ///
-    /// Unless `even_while_ending`, the end of a claim that the program itself is ending is no loss.
+    /// If the program itself is ending the claim, its end is a loss only with `even_while_ending`.
     fn lose(&self, reason: &Error, even_while_ending: bool) {
         let mut state = lock(&self.state);
         if state.end.is_some() || (state.ending > 0 && !even_while_ending) {

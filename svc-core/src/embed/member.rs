@@ -67,9 +67,7 @@ impl Member {
     /// May be called on any thread. On a thread of an async runtime, use [`Member::call_async`] instead,
     /// which does not block the thread.
     pub fn call<R: Request>(&self, request: &R) -> Result<R::Output> {
-        let operation = self.service.table().operation_of::<R>()?;
-        let input = self.with_key(request.fields().input()?)?;
-        self.service.call_blocking(operation, library_request(&self.token), &input)?.output()
+        self.call_at(request).map(|(output, _)| output)
     }
 
     /// Calls an operation. Needs no runtime. Dropping the future abandons a wait.

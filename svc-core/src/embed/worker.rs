@@ -324,7 +324,7 @@ impl Shared {
         }
         let waited = self.member.wait(&request, &self.waits, None);
         if self.lock().is_stopping {
-            // A wait that is ended by a stop is no failure.
+            // A stop also ends the wait, which is not a failure.
             return Ok(None);
         }
         // The wait also ends for threads in other repositories, which this worker cannot claim.

@@ -268,7 +268,7 @@ impl Shared {
     }
 }
 
-/// Calls callbacks until there is no sender. A callback that panics does not prevent others.
+/// Calls callbacks until the sender is dropped. After a callback that panics, later ones are still called.
 fn call_all(receiver: &Receiver<Callback>) {
     for callback in receiver {
         if catch_unwind(AssertUnwindSafe(callback)).is_err() {

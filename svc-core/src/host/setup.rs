@@ -76,15 +76,23 @@ pub type Variables = [(OsString, OsString)];
 ///
 /// Rejects a data folder that is not set up, and a database without schema.
 pub fn open(config: &Config) -> Result<Service> {
+    open_with(config, |options| options)
+}
+
+/// Opens a service as [`open`] does, with the options that `adjust` returns.
+pub(crate) fn open_with(
+    config: &Config,
+    adjust: impl FnOnce(ServiceOptions) -> ServiceOptions,
+) -> Result<Service> {
     if config.database_url.is_none() {
         DataDir::open(&config.data_dir)?;
     }
     warn_of_access(config)?;
-    Service::with_options(ServiceOptions::from_config(config)?)
+    Service::with_options(adjust(ServiceOptions::from_config(config)?))
 }
 
 /// Logs the files of a data folder that other users can read. Fails if other users can write some.
-pub(crate) fn warn_of_access(config: &Config) -> Result<()> {
+fn warn_of_access(config: &Config) -> Result<()> {
     for path in data_dir::check_access_of_others(&config.data_dir, &config.secret_files, config.data_access)?
     {
         let path = path.display();

@@ -240,7 +240,6 @@ request! {
         endpoint: Text<1, URI_MAX>,
         /// When the subscription expires, as browsers send it. Ignored, because the push service reports the
         /// end.
-        #[allow(non_snake_case, reason = "the name on the wire")]
         #[serde(rename = "expirationTime")]
         expiration_time: Option<f64>,
         /// The keys for encrypting notifications.

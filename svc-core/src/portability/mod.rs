@@ -52,7 +52,6 @@ use crate::spool::{CompleteSpool, FileContent, HasUpload, Upload};
 use crate::time::Time;
 use form::Envelope;
 pub use form::ExportTexts;
-pub use import::{ImportMode, ImportResult, ImportWorkspace};
 pub use incoming_export::IncomingExport;
 pub(crate) use row::push_column_json;
 pub use verify::ExportReport;
@@ -136,8 +135,8 @@ request! {
     /// The keys of direct messages that you are not in are omitted, so those messages cannot be read in an
     /// import of the file. Only an export by the administrator of the machine contains their keys. The file
     /// contains no tokens or other secrets, no hashes of them, and no keys that wrap keys. Over MCP the call
-    /// returns a file of up to 4 MiB; over HTTP there is no limit. Only one export runs per workspace at a
-    /// time; another waits for up to 10 s. Each export writes an audit row `workspace.export`.
+    /// returns a file of up to 4 MiB; over HTTP its size is not limited. Only one export runs per workspace
+    /// at a time; another waits for up to 10 s. Each export writes an audit row `workspace.export`.
     ///
     /// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
     /// does not verify; 507 `insufficient-storage` if the server has no space for the file.

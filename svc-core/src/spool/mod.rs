@@ -77,6 +77,18 @@ impl Spool {
         if self.buffer.len() < BUFFER_BYTES { Ok(()) } else { self.flush() }
     }
 
+    /// Appends everything that `from` contains. `unreadable` converts a failure to read it.
+    pub fn copy(&mut self, from: &mut impl Read, unreadable: impl FnOnce(io::Error) -> Error) -> Result<()> {
+        let mut part = vec![0; BUFFER_BYTES];
+        loop {
+            match from.read(&mut part) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.write(part.get(..read).unwrap_or_default())?,
+                Err(error) => return Err(unreadable(error)),
+            }
+        }
+    }
+
     /// Writes the buffer to the file.
     pub fn flush(&mut self) -> Result<()> {
         let len = self.len();
@@ -192,13 +204,7 @@ impl FileContent {
         };
         let mut file = File::open(path).map_err(unreadable)?;
         let mut spool = SpoolFolder::new(default_spool_folder(), SpoolLimits::default()).create(None)?;
-        let mut part = vec![0; BUFFER_BYTES];
-        loop {
-            match file.read(&mut part).map_err(unreadable)? {
-                0 => break,
-                read => spool.write(part.get(..read).unwrap_or_default())?,
-            }
-        }
+        spool.copy(&mut file, unreadable)?;
         Ok(spool.finish()?.into())
     }
 

@@ -88,7 +88,7 @@ impl Event for ThreadPriorityChanged {
 request! {
     /// Sets a thread's priority and returns the thread.
     ///
-    /// Of the threads that a member can claim, the one with the highest priority is claimed first.
+    /// The next thread that a member claims is the one with the highest priority among those it can claim.
     ///
     /// Fails with 409 `wrong-state` if the thread is archived.
     #[derive(Serialize)]

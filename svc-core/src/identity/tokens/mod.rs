@@ -33,7 +33,6 @@ use crate::store::columns;
 use crate::time::Time;
 use attenuate::attenuate_token;
 pub(crate) use attenuate::{check_derivation_limits, check_installation_token_limit};
-pub use mint::MintToken;
 use mint::mint_token;
 pub(crate) use mint::{
     EXPIRY, LIFETIME_MAX_SECS, NewToken, check_active, check_can_have_tokens, issue, new_secret,
